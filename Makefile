@@ -1,0 +1,53 @@
+# Everything lands in target/ and .venv/, both ignored by git.
+
+PYTHON ?= python3
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BIN    := $(TARGET)/release/shardpack
+DEMO   := $(TARGET)/demo
+STAMP  := .venv/interop.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check bench interop clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the release binary and the maker of test pictures
+	cargo build --release --bin shardpack --example imagefolder
+
+demo: build ## turn a small picture tree into shards, verify them, look inside
+	@rm -rf $(DEMO)
+	$(TARGET)/release/examples/imagefolder $(DEMO)/images
+	$(BIN) convert $(DEMO)/images $(DEMO)/shards --shard-size 8MB
+	$(BIN) verify $(DEMO)/shards --level data
+	$(BIN) verify $(DEMO)/shards --level source --source $(DEMO)/images
+	$(BIN) inspect $(DEMO)/shards
+	@echo; echo "What is there now:"; find $(DEMO)/shards | sort | sed 's/^/  /'
+	@echo; echo "Read it with Python (pip install webdataset):"; echo
+	@echo '  import webdataset as wds'
+	@first=$$(ls $(DEMO)/shards/data/train-*.tar | head -n 1 | sed 's/.*train-//; s/\.tar$$//'); \
+	 last=$$(ls $(DEMO)/shards/data/train-*.tar | tail -n 1 | sed 's/.*train-//; s/\.tar$$//'); \
+	 echo "  shards = \"$(DEMO)/shards/data/train-{$$first..$$last}.tar\""
+	@echo '  for image, label in wds.WebDataset(shards, shardshuffle=100).shuffle(1000).to_tuple("jpg", "cls"):'
+	@echo '      print(len(image), int(label))'
+
+test: ## run every test: Rust, then the Python readers
+	cargo test
+	@$(MAKE) --no-print-directory interop
+
+check: ## formatting and lints, warnings denied
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, pyarrow, duckdb
+	SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest tests/interop
+
+bench: $(STAMP) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
+	cargo bench --bench compare
+
+clean: ## remove everything that was built, made or installed here
+	rm -rf $(TARGET) .venv .pytest_cache tests/interop/__pycache__
+
+$(STAMP): pyproject.toml tests/interop/make_venv
+	PYTHON=$(PYTHON) tests/interop/make_venv .venv
+	@touch $@

@@ -1,0 +1,186 @@
+//! `--memory` as arithmetic: what a run will hold, summed up before it starts.
+//!
+//! total = base + reader stacks + jobs × (lists and rows of the largest shard + buffers + read-ahead window).
+
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+
+/// The program itself, its libraries and small change.
+const BASE_BYTES: u64 = 24 << 20;
+/// What a reader thread touches of its stack and the allocator.
+const READER_BYTES: u64 = 40 << 10;
+/// Writer and stream buffers of one packer.
+const BUFFER_BYTES: u64 = 2 << 20;
+/// A sample's row while its shard is packed and encoded.
+const ROW_BYTES: u64 = 600;
+/// A sample in a list: once in the shard being packed, once in the one whose reads have begun.
+const LISTED_BYTES: u64 = 2 * 180;
+/// A packer with less read-ahead than this is not worth having.
+const MIN_WINDOW_BYTES: u64 = 4 << 20;
+/// More read-ahead than this has no use.
+const MAX_WINDOW_BYTES: u64 = 256 << 20;
+/// Memory given when nothing is said: a quarter of what there is, within bounds.
+const DEFAULT_BYTES: std::ops::RangeInclusive<u64> = 256 << 20..=4 << 30;
+
+/// How much each packer may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Shards packed at once.
+    pub jobs: usize,
+    /// Bytes of samples each packer holds ahead of and at the one it packs.
+    pub window_bytes: u64,
+    /// A larger field is streamed, not held.
+    pub stream_above: u64,
+}
+
+/// Divides `memory` among at most `jobs` packers; fewer when it does not suffice, an error when not even for one.
+pub fn divide(
+    memory: u64,
+    jobs: usize,
+    reads: usize,
+    plan: &Plan,
+    list_bytes: &[u64],
+) -> Result<Budget> {
+    let shard = |(shard, list): (&crate::plan::ShardPlan, &u64)| {
+        shard.samples * (ROW_BYTES + LISTED_BYTES) + list * 3
+    };
+    let lists = plan
+        .shards
+        .iter()
+        .zip(list_bytes)
+        .map(shard)
+        .max()
+        .unwrap_or(0);
+    let fixed = BASE_BYTES + reads as u64 * READER_BYTES;
+    let each = lists + BUFFER_BYTES;
+    let jobs = jobs.clamp(1, plan.shards.len().max(1));
+    for jobs in (1..=jobs).rev() {
+        // An allocator gives back less than it was given: a fifth is left to it.
+        let free = memory.saturating_sub(fixed) / jobs as u64;
+        let window = free.saturating_sub(each) / 5 * 4;
+        if window >= MIN_WINDOW_BYTES {
+            let window_bytes = window.min(MAX_WINDOW_BYTES);
+            return Ok(Budget {
+                jobs,
+                window_bytes,
+                stream_above: window_bytes / 4,
+            });
+        }
+    }
+    let needed = (fixed + each + MIN_WINDOW_BYTES * 5 / 4).div_ceil(1 << 20);
+    Err(Error::usage(format!(
+        "`--memory` of {} MiB is too little: {needed} MiB are needed for {reads} reads and the largest shard's {} samples; \
+         raise it to {needed}MiB, or lower `--reads` or `--shard-size`",
+        memory >> 20,
+        plan.shards
+            .iter()
+            .map(|shard| shard.samples)
+            .max()
+            .unwrap_or(0),
+    )))
+}
+
+/// The memory a run may use when nothing is said: a quarter of the machine's or the control group's.
+pub fn default_memory() -> u64 {
+    let machine = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+            let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            Some(kib << 10)
+        });
+    let limit = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    let group = cgroup_dir()
+        .and_then(|dir| limit(&format!("/sys/fs/cgroup{dir}/memory.max")))
+        .or_else(|| limit("/sys/fs/cgroup/memory.max"))
+        .or_else(|| limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    let known = [machine, group]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(2 << 30);
+    // A container of 300 MiB must not be given 256 of them.
+    (known / 4)
+        .clamp(*DEFAULT_BYTES.start(), *DEFAULT_BYTES.end())
+        .min(known / 4 * 3)
+}
+
+fn cgroup_dir() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(line.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Cut, Order, PLAN_KIND, Recipe, ShardPlan};
+
+    fn plan(shards: usize, samples: u64) -> Plan {
+        let shard = |i| ShardPlan {
+            name: format!("data/train-{i:05}.tar"),
+            split: "train".into(),
+            samples,
+            bytes: 0,
+            source_bytes: 0,
+            listing: String::new(),
+        };
+        Plan {
+            kind: PLAN_KIND.into(),
+            version: 1,
+            recipe: Recipe {
+                name: "x".into(),
+                format: Default::default(),
+                order: Order::Shuffled,
+                seed: 0,
+                cut: Cut::Shards(1),
+                json: false,
+                sha256: false,
+                validate: crate::probe::Validate::Header,
+                splits: vec![],
+                include: vec![],
+                exclude: vec![],
+                labels: false,
+                allow_empty: false,
+            },
+            classes: vec![],
+            splits: vec![],
+            shards: (0..shards).map(shard).collect(),
+        }
+    }
+
+    #[test]
+    fn the_parts_stay_within_the_whole() {
+        let plan = plan(100, 9000);
+        for mib in [96, 128, 512, 4096] {
+            let budget = divide(mib << 20, 8, 256, &plan, &[9000 * 150; 100]).unwrap();
+            let lists = 9000 * (ROW_BYTES + LISTED_BYTES + 450);
+            let each = budget.window_bytes + BUFFER_BYTES + lists;
+            let total = BASE_BYTES + 256 * READER_BYTES + budget.jobs as u64 * each;
+            assert!(total <= mib << 20, "{mib}: {budget:?}");
+        }
+    }
+
+    #[test]
+    fn too_little_memory_says_how_much_is_needed() {
+        let error = divide(8 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap_err();
+        assert!(error.to_string().contains("raise it to 41MiB"), "{error}");
+        divide(41 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap();
+    }
+
+    #[test]
+    fn there_are_no_more_packers_than_shards() {
+        assert_eq!(
+            divide(1 << 30, 8, 64, &plan(3, 10), &[1500; 3])
+                .unwrap()
+                .jobs,
+            3
+        );
+    }
+}

@@ -1,0 +1,434 @@
+//! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::settings`].
+
+use std::ffi::OsString;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::units::parse_bytes;
+use crate::{command, settings};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  failed
+    2  usage: the command line is wrong
+    3  source problems, nothing published
+    4  verification found damage
+   10  another writer won
+   75  transient, run me again
+  130  interrupted (SIGINT), 143 terminated (SIGTERM)
+
+Every flag --some-name has an environment twin SHARDPACK_SOME_NAME; the flag wins.";
+
+/// Turn an ImageFolder tree into large WebDataset shards, and prove that they are intact
+#[derive(Debug, Parser)]
+#[command(name = "shardpack", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Plan, pack and publish in one process
+    Convert(ConvertArgs),
+    /// List the source once, fix order and shard boundaries, store the plan
+    Plan(ConvertPlanArgs),
+    /// Write this worker's shards of the stored plan
+    Pack(PackArgs),
+    /// Check that every shard is there and commit the manifest
+    Publish(PublishArgs),
+    /// Re-read shards against their records; exit 4 on damage
+    Verify(VerifyArgs),
+    /// Show what is in a dataset, or where one sample lies
+    Inspect(InspectArgs),
+    /// Write one sample or field to stdout, reading only its bytes
+    Cat(CatArgs),
+}
+
+#[derive(Debug, Args)]
+struct ConvertArgs {
+    /// Directory of images: one directory per class, or splits of such
+    #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
+    source: String,
+    /// Directory for the dataset
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    #[command(flatten)]
+    recipe: RecipeArgs,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// Print what would be done, and write nothing
+    #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
+    dry_run: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct ConvertPlanArgs {
+    /// Directory of images: one directory per class, or splits of such
+    #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
+    source: String,
+    /// Directory for the dataset
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    #[command(flatten)]
+    recipe: RecipeArgs,
+    /// What to do about images of no bytes: refuse the source, or leave them to be skipped when packed
+    #[arg(long, value_enum, default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR", help_heading = "Damaged samples")]
+    on_error: OnError,
+    /// Print what would be done, and write nothing
+    #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
+    dry_run: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct PackArgs {
+    /// Directory of the dataset
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    /// Where the source lies now [default: where it was when planned]
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    source: Option<String>,
+    /// Pack only the part of worker K of N, K from 0 to N-1 [default: everything]
+    #[arg(long, value_name = "K/N", env = "SHARDPACK_WORKER")]
+    worker: Option<String>,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct PublishArgs {
+    /// Directory of the dataset
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct VerifyArgs {
+    /// Directory of the dataset, or of anybody's tar shards
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    /// The same as --source
+    #[arg(value_name = "SRC", conflicts_with = "source")]
+    source_argument: Option<String>,
+    /// How deep to look; each level includes those before it
+    #[arg(long, value_enum, default_value_t = Level::Data, env = "SHARDPACK_LEVEL")]
+    level: Level,
+    /// The source to compare with, for --level source
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    source: Option<String>,
+    /// Print the report as JSON
+    #[arg(long, env = "SHARDPACK_JSON")]
+    json: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct InspectArgs {
+    /// Directory of the dataset
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    /// Show where this sample lies instead
+    #[arg(value_name = "KEY")]
+    key: Option<String>,
+    /// Print as JSON
+    #[arg(long, env = "SHARDPACK_JSON")]
+    json: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+struct CatArgs {
+    /// Directory of the dataset
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    destination: String,
+    /// Key of the sample, or KEY.FIELD
+    #[arg(value_name = "KEY")]
+    key: String,
+    /// Field to write [default: the image]
+    #[arg(long, value_name = "NAME", conflicts_with = "whole")]
+    field: Option<String>,
+    /// Write the whole sample as it lies in the shard (`| tar x` unpacks it)
+    #[arg(long)]
+    whole: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// What can change a byte of the output.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct RecipeArgs {
+    /// Shard layout
+    #[arg(long, value_enum, default_value_t = Format::Wds, env = "SHARDPACK_FORMAT")]
+    pub(crate) format: Format,
+    /// Largest shard; all are made about equal [default: 1GB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_SHARD_SIZE")]
+    pub(crate) shard_size: Option<u64>,
+    /// Number of shards of each split
+    #[arg(long, value_name = "N", env = "SHARDPACK_SHARDS")]
+    pub(crate) shards: Option<u64>,
+    /// Most samples in a shard
+    #[arg(long, value_name = "N", env = "SHARDPACK_SHARD_SAMPLES")]
+    pub(crate) shard_samples: Option<u64>,
+    /// Order of samples: shuffled by a keyed hash, or by key
+    #[arg(long, value_enum, default_value_t = Order::Shuffled, env = "SHARDPACK_ORDER")]
+    pub(crate) order: Order,
+    /// Seed of the shuffled order
+    #[arg(long, value_name = "N", default_value_t = 0, env = "SHARDPACK_SEED")]
+    pub(crate) seed: u64,
+    /// Add a `json` field with class, file name, label and split to each sample
+    #[arg(long, env = "SHARDPACK_JSON_FIELD")]
+    pub(crate) json: bool,
+    /// Add SHA-256 digests to the manifest, and a SHA256SUMS file
+    #[arg(long, env = "SHARDPACK_SHA256")]
+    pub(crate) sha256: bool,
+    /// Name of the dataset in its card
+    #[arg(long, default_value = "dataset", env = "SHARDPACK_NAME")]
+    pub(crate) name: String,
+    /// A split and its directory below SRC; repeat for more [default: directories named train, val, test …]
+    #[arg(
+        long,
+        value_name = "NAME=SUBPATH",
+        env = "SHARDPACK_SPLIT",
+        value_delimiter = ',',
+        help_heading = "Input"
+    )]
+    pub(crate) split: Vec<OsString>,
+    /// Labels of images in no class directory: `filename class` as CSV, TSV or text, or ImageNet's ground-truth list
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SHARDPACK_LABELS",
+        help_heading = "Input"
+    )]
+    pub(crate) labels: Option<OsString>,
+    /// Class names in the order that the numbers of --labels count, one a line
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "labels",
+        env = "SHARDPACK_SYNSETS",
+        help_heading = "Input"
+    )]
+    pub(crate) synsets: Option<OsString>,
+    /// Take only files that match this glob, relative to SRC; repeat for more
+    #[arg(
+        long,
+        value_name = "GLOB",
+        env = "SHARDPACK_INCLUDE",
+        value_delimiter = ',',
+        help_heading = "Input"
+    )]
+    pub(crate) include: Vec<String>,
+    /// Leave out files and directories that match this glob, relative to SRC; repeat for more
+    #[arg(
+        long,
+        value_name = "GLOB",
+        env = "SHARDPACK_EXCLUDE",
+        value_delimiter = ',',
+        help_heading = "Input"
+    )]
+    pub(crate) exclude: Vec<String>,
+    /// Accept class directories without images
+    #[arg(long, env = "SHARDPACK_ALLOW_EMPTY", help_heading = "Input")]
+    pub(crate) allow_empty: bool,
+    /// How closely to look at each image: not, at its header and end, or decode it
+    #[arg(long, value_enum, default_value_t = Validate::Header, env = "SHARDPACK_VALIDATE", help_heading = "Damaged samples")]
+    pub(crate) validate: Validate,
+}
+
+/// What happens to damaged samples.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Damaged samples")]
+pub(crate) struct PolicyArgs {
+    /// When a sample is damaged: publish nothing, or leave it out and list it
+    #[arg(long, value_enum, default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR")]
+    pub(crate) on_error: OnError,
+    /// Most samples that --on-error skip may leave out [default: no limit]
+    #[arg(long, value_name = "N", env = "SHARDPACK_MAX_SKIPPED")]
+    pub(crate) max_skipped: Option<u64>,
+}
+
+/// How to run; none of this changes a byte of the output.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct CommonArgs {
+    /// Shards at once [default: number of cores]
+    #[arg(long, value_name = "N", env = "SHARDPACK_JOBS")]
+    pub(crate) jobs: Option<usize>,
+    /// Reads of source files in flight at most
+    #[arg(long, value_name = "N", default_value_t = 256, env = "SHARDPACK_READS")]
+    pub(crate) reads: usize,
+    /// Memory to stay within [default: a quarter of what this machine or container has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_MEMORY")]
+    pub(crate) memory: Option<u64>,
+    /// Do not wait until data is on the disk; a power cut may then lose what was reported done
+    #[arg(long, env = "SHARDPACK_NO_FSYNC")]
+    pub(crate) no_fsync: bool,
+    /// How to show progress; auto is a bar on a terminal and a line every 10 s elsewhere
+    #[arg(long, value_enum, default_value_t = Progress::Auto, env = "SHARDPACK_PROGRESS")]
+    pub(crate) progress: Progress,
+    /// Form of log lines on stderr
+    #[arg(long, value_enum, default_value_t = Log::Text, env = "SHARDPACK_LOG")]
+    pub(crate) log: Log,
+    /// Write a summary as JSON to this file, also when the run fails
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_SUMMARY")]
+    pub(crate) summary: Option<OsString>,
+    /// Print errors only
+    #[arg(short, long, env = "SHARDPACK_QUIET", conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print more: every shard
+    #[arg(short, long, env = "SHARDPACK_VERBOSE")]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// WebDataset tar
+    Wds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    Shuffled,
+    Listed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Validate {
+    None,
+    Header,
+    Decode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    Fail,
+    Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// Names and sizes, nothing missing or extra
+    List,
+    /// Checksums of whole shards
+    Head,
+    /// Every header, field, end marker and index row
+    Data,
+    /// Every file of the source, byte for byte
+    Source,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    Auto,
+    Bar,
+    Log,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Log {
+    Text,
+    Json,
+}
+
+/// Parses the process's arguments, runs the verb, and gives the exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    match cli.verb {
+        Verb::Convert(args) => settings::run("convert", &args.common, |running| {
+            let planning = settings::planning(
+                &args.source,
+                &args.destination,
+                &args.recipe,
+                args.policy.on_error,
+            )?;
+            let policy = settings::policy(&args.policy)?;
+            command::convert::run(&planning, policy, args.dry_run, running)
+        }),
+        Verb::Plan(args) => settings::run("plan", &args.common, |running| {
+            let planning =
+                settings::planning(&args.source, &args.destination, &args.recipe, args.on_error)?;
+            command::plan::run(&planning, args.dry_run, running)
+        }),
+        Verb::Pack(args) => settings::run("pack", &args.common, |running| {
+            let worker = settings::worker(args.worker.as_deref())?;
+            let policy = settings::policy(&args.policy)?;
+            command::pack::run(
+                &args.destination,
+                args.source.as_deref(),
+                worker,
+                policy,
+                running,
+            )
+        }),
+        Verb::Publish(args) => settings::run("publish", &args.common, |running| {
+            command::publish::run(&args.destination, running)
+        }),
+        Verb::Verify(args) => settings::run("verify", &args.common, |running| {
+            let source = args.source.as_deref().or(args.source_argument.as_deref());
+            let level = settings::level(args.level, source)?;
+            command::verify::run(&args.destination, level, source, args.json, running)
+        }),
+        Verb::Inspect(args) => settings::run("inspect", &args.common, |running| {
+            command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
+        }),
+        Verb::Cat(args) => settings::run("cat", &args.common, |running| {
+            let what = settings::part(args.field.as_deref(), args.whole);
+            command::cat::run(&args.destination, &args.key, what, running)
+        }),
+    }
+}
+
+/// The command as clap sees it, for tests and documentation.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_sound_and_each_has_its_environment_twin() {
+        command().debug_assert();
+        for verb in command().get_subcommands() {
+            for flag in verb
+                .get_arguments()
+                .filter_map(|arg| Some((arg.get_long()?, arg.get_env())))
+            {
+                let (name, env) = flag;
+                if ["help", "version", "field", "whole"].contains(&name) {
+                    continue;
+                }
+                let twin = format!("SHARDPACK_{}", name.to_uppercase().replace('-', "_"));
+                let env = env
+                    .unwrap_or_else(|| panic!("--{name} has no twin"))
+                    .to_string_lossy();
+                assert!(
+                    env.starts_with(&twin),
+                    "{} --{name}: {env}",
+                    verb.get_name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `cat`: one sample or field to stdout, reading only its bytes and comparing them with the index.
+
+use std::io::Write;
+
+use super::inspect::find;
+use super::summary::Summary;
+use crate::checksum::crc_text;
+use crate::error::{Error, Kind, Result};
+use crate::manifest::{Manifest, ShardEntry};
+use crate::probe::image_field;
+use crate::record::{FieldRecord, SampleRecord};
+use crate::settings::Running;
+use crate::store::{self, Sink};
+
+/// Bytes read and written at once.
+const PIECE_BYTES: u64 = 8 << 20;
+
+/// What of a sample to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The image.
+    Image,
+    /// A field of this name.
+    Field(String),
+    /// The members as they lie in the shard.
+    Whole,
+}
+
+/// Writes a part of the sample `key` (or `key.field`).
+pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
+    let sink = store::sink(destination, &running.access)?;
+    let manifest = Manifest::require(sink.as_ref())?;
+    // A key has no dot, so what follows one is a field.
+    let (key, part) = match (key.split_once('.'), part) {
+        (Some((key, field)), Part::Image) => (key, Part::Field(field.to_owned())),
+        (_, part) => (key, part),
+    };
+    let (shard, row) = find(sink.as_ref(), &manifest, key)?;
+    if part == Part::Whole {
+        write_range(sink.as_ref(), shard, row.offset, row.length)?;
+    } else {
+        let field = pick(&row, &part)?;
+        let crc32 = write_range(sink.as_ref(), shard, field.offset, field.length)?;
+        if crc32 != field.crc32 {
+            return Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "{}: sample `{key}` field `{}`: crc32 {}, record says {}: run `shardpack verify {sink}`",
+                    shard.name,
+                    field.name,
+                    crc_text(crc32),
+                    crc_text(field.crc32)
+                ),
+            ));
+        }
+    }
+    Ok(Summary {
+        destination: Some(sink.to_string()),
+        ..Summary::text(String::new())
+    })
+}
+
+fn pick<'a>(row: &'a SampleRecord, part: &Part) -> Result<&'a FieldRecord> {
+    let wanted = |field: &&FieldRecord| match part {
+        Part::Field(name) => field.name == *name,
+        _ => image_field(field.name.as_bytes()).is_some(),
+    };
+    row.fields.iter().find(wanted).ok_or_else(|| {
+        let names: Vec<_> = row.fields.iter().map(|field| field.name.as_str()).collect();
+        Error::failed(format!(
+            "sample `{}` has no such field: it has {}",
+            row.key,
+            names.join(", ")
+        ))
+    })
+}
+
+/// Writes a range of a shard to stdout; gives its CRC-32.
+fn write_range(sink: &dyn Sink, shard: &ShardEntry, offset: u64, length: u64) -> Result<u32> {
+    let mut out = std::io::stdout().lock();
+    let mut crc = crc32fast::Hasher::new();
+    let mut done = 0;
+    while done < length {
+        let n = PIECE_BYTES.min(length - done);
+        let piece = sink.range(&shard.name, offset + done, n as usize)?;
+        crc.update(&piece);
+        if let Err(error) = out.write_all(&piece) {
+            return match error.kind() {
+                // Whoever read has seen enough; what they saw cannot be judged any more.
+                std::io::ErrorKind::BrokenPipe => {
+                    Err(Error::new(Kind::Failed, "stdout was closed before the end"))
+                }
+                _ => Err(Error::io("stdout", error)),
+            };
+        }
+        done += n;
+    }
+    out.flush().map_err(|error| Error::io("stdout", error))?;
+    Ok(crc.finalize())
+}

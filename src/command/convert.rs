@@ -1,0 +1,54 @@
+//! `convert`: plan, pack and publish in one process.
+
+use super::summary::Summary;
+use super::{pack, plan};
+use crate::error::Result;
+use crate::policy::Policy;
+use crate::publish::publish;
+use crate::settings::{Planning, Running};
+use crate::store;
+
+/// Converts, going on where an earlier run of the same plan stopped.
+pub fn run(
+    planning: &Planning,
+    policy: Policy,
+    dry_run: bool,
+    running: &Running,
+) -> Result<Summary> {
+    let source = store::source(&planning.source, &running.access)?;
+    let sink = store::sink(&planning.destination, &running.access)?;
+    let draft = plan::draft(planning, source.as_ref(), sink.as_ref(), running)?;
+    if dry_run {
+        return Ok(Summary::text(plan::describe(
+            &draft,
+            source.as_ref(),
+            running,
+        )));
+    }
+    let published = plan::published(&draft, sink.as_ref())?.is_some();
+    let stored = plan::store_plan(&draft, sink.as_ref())?;
+    // The compact listing is not needed any more, and packing wants the memory.
+    drop(draft);
+    let packed = pack::pack(
+        &stored,
+        source.as_ref(),
+        sink.as_ref(),
+        (0, 1),
+        policy,
+        running,
+    )?;
+    running.counters.begin("publish", 0, 0, 0);
+    let manifest = publish(sink.as_ref(), &stored)?;
+    Ok(Summary {
+        done: if published && packed.shards_reused == packed.shards {
+            "up to date:"
+        } else {
+            "published"
+        },
+        destination: Some(sink.to_string()),
+        plan: Some(stored.digest),
+        samples: manifest.samples,
+        bytes: manifest.bytes,
+        ..packed
+    })
+}

@@ -1,0 +1,221 @@
+//! `inspect`: what is in a dataset, or where one sample lies.
+
+use std::fmt::Write;
+
+use super::summary::Summary;
+use crate::checksum::crc_text;
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, ShardEntry};
+use crate::record::{SampleRecord, ShardRecord};
+use crate::settings::Running;
+use crate::store::{self, Sink};
+use crate::units::{bytes_text, count_text};
+
+/// Classes listed by name.
+const NAMED: usize = 10;
+
+/// Describes the dataset, or the sample `key`.
+pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) -> Result<Summary> {
+    let sink = store::sink(destination, &running.access)?;
+    let manifest = Manifest::require(sink.as_ref())?;
+    let text = match (key, json) {
+        (None, true) => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
+        (None, false) => describe(&manifest, destination),
+        (Some(key), _) => {
+            let (shard, row) = find(sink.as_ref(), &manifest, key)?;
+            if json {
+                row_json(shard, &row, &manifest)?
+            } else {
+                describe_row(shard, &row, &manifest)
+            }
+        }
+    };
+    Ok(Summary {
+        destination: Some(sink.to_string()),
+        plan: Some(manifest.plan.clone()),
+        samples: manifest.samples,
+        shards: manifest.shards().count() as u64,
+        bytes: manifest.bytes,
+        ..Summary::text(text)
+    })
+}
+
+/// The shard and row of a sample, by its key.
+pub fn find<'a>(
+    sink: &dyn Sink,
+    manifest: &'a Manifest,
+    key: &str,
+) -> Result<(&'a ShardEntry, SampleRecord)> {
+    use rayon::prelude::*;
+    let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
+    let look = |shard: &&'a ShardEntry| -> Option<Result<(&'a ShardEntry, SampleRecord)>> {
+        let look = || -> Result<Option<SampleRecord>> {
+            let file = sink.get(&shard.index)?.ok_or_else(|| {
+                Error::failed(format!(
+                    "{sink}/{}: missing: run `shardpack verify {sink}`",
+                    shard.index
+                ))
+            })?;
+            let keys = ShardRecord::decode_keys(&shard.index, &file)?;
+            let Some(row) = keys.iter().position(|k| k == key) else {
+                return Ok(None);
+            };
+            let mut record = ShardRecord::decode(&shard.index, &file)?;
+            Ok(Some(record.samples.swap_remove(row)))
+        };
+        match look() {
+            Ok(row) => row.map(|row| Ok((*shard, row))),
+            Err(error) => Some(Err(error)),
+        }
+    };
+    shards.par_iter().find_map_any(look).unwrap_or_else(|| {
+        Err(Error::failed(format!(
+            "{sink}: no sample `{key}`: keys look like `{}`",
+            example(sink, manifest).unwrap_or_default()
+        )))
+    })
+}
+
+fn example(sink: &dyn Sink, manifest: &Manifest) -> Option<String> {
+    let (_, shard) = manifest.shards().next()?;
+    let file = sink.get(&shard.index).ok()??;
+    ShardRecord::decode_keys(&shard.index, &file)
+        .ok()?
+        .into_iter()
+        .next()
+}
+
+fn describe(manifest: &Manifest, destination: &str) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_manifest(&mut out, manifest, destination);
+    out
+}
+
+fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> std::fmt::Result {
+    writeln!(out, "dataset   {} ({destination})", manifest.name)?;
+    writeln!(out, "plan      {}", manifest.plan)?;
+    writeln!(out, "snapshot  {}", manifest.snapshot)?;
+    writeln!(
+        out,
+        "samples   {} in {} classes, {}",
+        count_text(manifest.samples),
+        count_text(manifest.classes.len() as u64),
+        bytes_text(manifest.bytes)
+    )?;
+    let named = &manifest.classes[..manifest.classes.len().min(NAMED)];
+    let more = if named.len() < manifest.classes.len() {
+        ", …"
+    } else {
+        ""
+    };
+    writeln!(out, "classes   {}{more}", named.join(", "))?;
+    if !manifest.skipped.is_empty() {
+        writeln!(
+            out,
+            "skipped   {}",
+            count_text(manifest.skipped.len() as u64)
+        )?;
+    }
+    if !manifest.odd.is_empty() {
+        writeln!(out, "odd       {}", count_text(manifest.odd.len() as u64))?;
+    }
+    for split in &manifest.splits {
+        writeln!(
+            out,
+            "\nsplit {}: {} samples, {} shards, {}",
+            split.name,
+            count_text(split.samples),
+            split.shards.len(),
+            bytes_text(split.bytes)
+        )?;
+        let width = split
+            .shards
+            .iter()
+            .map(|shard| shard.name.len())
+            .max()
+            .unwrap_or(0);
+        for shard in &split.shards {
+            writeln!(
+                out,
+                "  {:width$}  {:>9} samples  {:>15} bytes  crc32 {}",
+                shard.name,
+                count_text(shard.samples),
+                count_text(shard.bytes),
+                shard.crc32
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
+    manifest
+        .classes
+        .get(row.label as usize)
+        .map_or("", String::as_str)
+}
+
+fn describe_row(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> String {
+    let mut out = format!(
+        "sample  {}\nshard   {} bytes {}..{}\nlabel   {} ({})\nsource  {} ({})\n",
+        row.key,
+        shard.name,
+        row.offset,
+        row.offset + row.length,
+        row.label,
+        class(row, manifest),
+        row.source_path,
+        row.source_version
+    );
+    if let Some(image) = row.image {
+        out.push_str(&format!(
+            "image   {} {} x {}\n",
+            image.format.name(),
+            image.width,
+            image.height
+        ));
+    }
+    for field in &row.fields {
+        out.push_str(&format!(
+            "field   {}: {} bytes at {}, crc32 {}\n",
+            field.name,
+            field.length,
+            field.offset,
+            crc_text(field.crc32)
+        ));
+    }
+    out
+}
+
+fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Result<String> {
+    let fields: Vec<_> = row
+        .fields
+        .iter()
+        .map(|field| {
+            serde_json::json!({
+                "name": field.name,
+                "offset": field.offset,
+                "length": field.length,
+                "crc32": crc_text(field.crc32),
+            })
+        })
+        .collect();
+    let value = serde_json::json!({
+        "key": row.key,
+        "shard": shard.name,
+        "offset": row.offset,
+        "length": row.length,
+        "label": row.label,
+        "class": class(row, manifest),
+        "source_path": row.source_path,
+        "source_version": row.source_version,
+        "format": row.image.map(|image| image.format.name()),
+        "width": row.image.map(|image| image.width),
+        "height": row.image.map(|image| image.height),
+        "fields": fields,
+    });
+    serde_json::to_string_pretty(&value)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::failed(error.to_string()))
+}

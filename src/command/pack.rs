@@ -1,0 +1,142 @@
+//! `pack`: write this worker's shards of the stored plan; those with a record are not touched.
+
+use super::plan::planned_source;
+use super::summary::Summary;
+use crate::budget;
+use crate::error::{Error, Result};
+use crate::pipeline::{self, Run};
+use crate::policy::Policy;
+use crate::record::Remark;
+use crate::resume::{self, Stored};
+use crate::settings::Running;
+use crate::store::{self, Sink, Source};
+
+/// Packs part `worker.0` of `worker.1` of the destination's plan.
+pub fn run(
+    destination: &str,
+    source: Option<&str>,
+    worker: (usize, usize),
+    policy: Policy,
+    running: &Running,
+) -> Result<Summary> {
+    let sink = store::sink(destination, &running.access)?;
+    let stored = resume::load(sink.as_ref())?;
+    let planned = planned_source(sink.as_ref(), &stored.digest)?;
+    let location = source.map(str::to_owned).or(planned).ok_or_else(|| {
+        Error::usage(format!(
+            "{destination}: nothing says where the source lies: add `--source SRC`"
+        ))
+    })?;
+    let source = store::source(&location, &running.access)?;
+    sink.sweep()?;
+    let packed = pack(
+        &stored,
+        source.as_ref(),
+        sink.as_ref(),
+        worker,
+        policy,
+        running,
+    )?;
+    Ok(Summary {
+        done: "packed",
+        destination: Some(sink.to_string()),
+        plan: Some(stored.digest),
+        ..packed
+    })
+}
+
+/// Packs what has no record yet; refuses, with all of them named, when samples at fault were found.
+pub fn pack(
+    stored: &Stored,
+    source: &dyn Source,
+    sink: &dyn Sink,
+    worker: (usize, usize),
+    policy: Policy,
+    running: &Running,
+) -> Result<Summary> {
+    let done = resume::done(sink, stored)?;
+    let part: Vec<usize> = stored.plan.part(worker.0, worker.1).collect();
+    let todo: Vec<usize> = part
+        .iter()
+        .copied()
+        .filter(|&shard| done[shard].is_none())
+        .collect();
+    let sum = |shards: &[usize], of: fn(&crate::plan::ShardPlan) -> u64| -> u64 {
+        shards
+            .iter()
+            .map(|&shard| of(&stored.plan.shards[shard]))
+            .sum()
+    };
+    let lists: Vec<u64> = stored.frames.iter().map(|frame| frame[2]).collect();
+    let budget = budget::divide(
+        running.memory,
+        running.jobs,
+        running.reads,
+        &stored.plan,
+        &lists,
+    )?;
+    let mut skipped: Vec<Remark> = Vec::new();
+    let mut odd: Vec<Remark> = Vec::new();
+    for &shard in &part {
+        if let Some(footer) = &done[shard] {
+            skipped.extend(footer.skipped.iter().cloned());
+            odd.extend(footer.odd.iter().cloned());
+        }
+    }
+    let run = Run {
+        source,
+        sink,
+        stored,
+        budget,
+        policy,
+        skipped_before: skipped.len() as u64,
+        counters: &running.counters,
+        stop: &running.stop,
+    };
+    running.counters.begin(
+        "pack",
+        sum(&todo, |shard| shard.samples),
+        sum(&todo, |shard| shard.source_bytes),
+        todo.len() as u64,
+    );
+    let outcome = pipeline::pack(&run, &todo)?;
+    skipped.extend(outcome.skipped);
+    odd.extend(outcome.odd);
+    if !outcome.refused.is_empty() {
+        return Err(refusal(&outcome.refused, policy, skipped.len() as u64));
+    }
+    Ok(Summary {
+        samples: sum(&part, |shard| shard.samples) - skipped.len() as u64,
+        shards: part.len() as u64,
+        shards_reused: (part.len() - todo.len()) as u64,
+        bytes: sum(&part, |shard| shard.bytes),
+        bytes_read: sum(&todo, |shard| shard.source_bytes),
+        skipped,
+        odd,
+        ..Summary::default()
+    })
+}
+
+fn refusal(refused: &[Remark], policy: Policy, skipped: u64) -> Error {
+    let mut text = format!(
+        "{} sample{} cannot be packed, nothing was published; finished shards are kept",
+        refused.len(),
+        if refused.len() == 1 { "" } else { "s" }
+    );
+    for remark in refused {
+        let path = remark.path.to_string();
+        // Some reasons name the path themselves.
+        match remark.reason.starts_with(&path) {
+            true => text.push_str(&format!("\n  {}", remark.reason)),
+            false => text.push_str(&format!("\n  {path}: {}", remark.reason)),
+        }
+    }
+    text.push_str(&match policy {
+        Policy::Fail => "\n  repair or remove them and plan again, or run again with `--on-error skip` to leave damaged ones out".to_owned(),
+        Policy::Skip { at_most } if skipped >= at_most => {
+            format!("\n  `--max-skipped {at_most}` is used up: raise it, or repair them")
+        }
+        Policy::Skip { .. } => "\n  only damaged images can be skipped: mend the source and plan again".to_owned(),
+    });
+    Error::source_data(text)
+}

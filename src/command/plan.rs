@@ -1,0 +1,222 @@
+//! `plan`: list the source, fix order and boundaries, store the plan; or only say what it would be.
+
+use std::fmt::Write;
+
+use super::summary::Summary;
+use crate::error::Result;
+use crate::manifest::Manifest;
+use crate::plan::Draft;
+use crate::resume::{self, Stored};
+use crate::scan::scan;
+use crate::settings::{Planning, Running};
+use crate::store::{self, Sink, Source};
+use crate::units::{bytes_text, count_text, seconds_text};
+
+/// Odd files named in a dry run.
+const NAMED: usize = 5;
+/// Speeds that a dry run's estimate assumes: a local disk, and one request of an object store.
+const ASSUMED_BYTES_PER_SECOND: f64 = 500e6;
+const ASSUMED_LATENCY_SECONDS: f64 = 0.1;
+/// Bytes of one part of a multipart upload, for the estimate of requests.
+const ASSUMED_PART_BYTES: u64 = 16 << 20;
+
+/// Where the source was at planning time, for `pack` without `--source`. Not part of the plan: it says nothing of the data.
+const SOURCE_FILE: &str = "source";
+
+/// Plans; stores the plan unless this is a dry run.
+pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summary> {
+    let source = store::source(&planning.source, &running.access)?;
+    let sink = store::sink(&planning.destination, &running.access)?;
+    let draft = draft(planning, source.as_ref(), sink.as_ref(), running)?;
+    if dry_run {
+        return Ok(Summary::text(describe(&draft, source.as_ref(), running)));
+    }
+    let stored = store_plan(&draft, sink.as_ref())?;
+    let location = std::path::absolute(&planning.source)
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_else(|_| planning.source.clone());
+    sink.put(&source_name(&stored.digest), location.as_bytes())?;
+    Ok(Summary {
+        done: "planned",
+        destination: Some(sink.to_string()),
+        plan: Some(stored.digest),
+        samples: stored.plan.samples(),
+        shards: stored.plan.shards.len() as u64,
+        bytes: stored.plan.bytes(),
+        ..Summary::default()
+    })
+}
+
+fn source_name(digest: &str) -> String {
+    format!("{}/plan/{digest}/{SOURCE_FILE}", resume::STATE)
+}
+
+/// Where the source was when this plan was stored by `plan`.
+pub fn planned_source(sink: &dyn Sink, digest: &str) -> Result<Option<String>> {
+    let text = sink.get(&source_name(digest))?;
+    Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Lists and orders the source.
+pub fn draft(
+    planning: &Planning,
+    source: &dyn Source,
+    sink: &dyn Sink,
+    running: &Running,
+) -> Result<Draft> {
+    sink.check_apart(&planning.source)?;
+    resume::check_ours(sink)?;
+    let rules = planning.rules()?;
+    running.counters.begin("scan", 0, 0, 0);
+    let listing = source.list()?;
+    running.stop.check()?;
+    running.counters.begin("plan", listing.files(), 0, 0);
+    let draft = Draft::new(
+        scan(listing, &rules, &planning.source)?,
+        planning.recipe.clone(),
+    )?;
+    for warning in draft.warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok(draft)
+}
+
+/// Stores a draft as the destination's plan.
+pub fn store_plan(draft: &Draft, sink: &dyn Sink) -> Result<Stored> {
+    sink.sweep()?;
+    resume::store(sink, draft)
+}
+
+/// Whether the destination already is what the draft would make.
+pub fn published(draft: &Draft, sink: &dyn Sink) -> Result<Option<Manifest>> {
+    Ok(Manifest::load(sink)?.filter(|manifest| manifest.plan == draft.digest))
+}
+
+/// What a dry run prints.
+pub fn describe(draft: &Draft, source: &dyn Source, running: &Running) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_description(&mut out, draft, source, running);
+    out
+}
+
+fn write_description(
+    out: &mut String,
+    draft: &Draft,
+    source: &dyn Source,
+    running: &Running,
+) -> std::fmt::Result {
+    let plan = &draft.plan;
+    let notes = draft.notes();
+    let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
+    let sidecars: u64 = notes.sidecars.values().sum();
+    let files = plan.samples() + sidecars;
+    writeln!(out, "plan      {}", draft.digest)?;
+    writeln!(
+        out,
+        "source    {source}: {} files, {}",
+        count_text(files),
+        bytes_text(source_bytes)
+    )?;
+    writeln!(
+        out,
+        "samples   {} in {} classes",
+        count_text(plan.samples()),
+        count_text(plan.classes.len() as u64)
+    )?;
+    writeln!(
+        out,
+        "output    {} in {} shards",
+        bytes_text(plan.bytes()),
+        count_text(plan.shards.len() as u64)
+    )?;
+    for split in &plan.splits {
+        let shards: Vec<_> = plan
+            .shards
+            .iter()
+            .filter(|shard| shard.split == *split)
+            .collect();
+        let samples = shards.iter().map(|shard| shard.samples).sum();
+        let sizes = || shards.iter().map(|shard| shard.bytes);
+        writeln!(
+            out,
+            "split     {split}: {} samples, {} shards of {} to {}",
+            count_text(samples),
+            count_text(shards.len() as u64),
+            bytes_text(sizes().min().unwrap_or(0)),
+            bytes_text(sizes().max().unwrap_or(0)),
+        )?;
+    }
+    let class = |label: Option<usize>| {
+        label.map_or(String::new(), |label| {
+            format!(
+                "`{}` {}",
+                plan.classes[label],
+                count_text(draft.class_sizes()[label])
+            )
+        })
+    };
+    let sizes = draft.class_sizes();
+    let smallest = (0..sizes.len()).min_by_key(|&label| sizes[label]);
+    let largest = (0..sizes.len()).rev().max_by_key(|&label| sizes[label]);
+    writeln!(
+        out,
+        "classes   smallest {}, largest {}",
+        class(smallest),
+        class(largest)
+    )?;
+    for (name, count) in &notes.sidecars {
+        writeln!(
+            out,
+            "field     `{name}`: {} samples have one",
+            count_text(*count)
+        )?;
+    }
+    for (count, what) in [
+        (notes.hidden, "hidden files and directories"),
+        (notes.left_out, "files by --include, --exclude or --split"),
+        (notes.unused_labels, "labels that no image has"),
+    ] {
+        if count > 0 {
+            writeln!(out, "left out  {} {what}", count_text(count))?;
+        }
+    }
+    if notes.odd > 0 {
+        let named = notes
+            .odd_examples
+            .iter()
+            .take(NAMED)
+            .cloned()
+            .collect::<Vec<_>>();
+        let more = if notes.odd > named.len() as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "odd       {} files that are neither images nor share an image's name: {}{more}",
+            count_text(notes.odd),
+            named.join(", ")
+        )?;
+    }
+    let parts: u64 = plan
+        .shards
+        .iter()
+        .map(|shard| shard.bytes.div_ceil(ASSUMED_PART_BYTES) + 2)
+        .sum();
+    writeln!(
+        out,
+        "time      about {} at 500 MB/s; {} if every open takes 100 ms ({} reads at once)",
+        seconds_text((source_bytes + plan.bytes()) as f64 / ASSUMED_BYTES_PER_SECOND),
+        seconds_text(files as f64 * ASSUMED_LATENCY_SECONDS / running.reads as f64),
+        running.reads
+    )?;
+    writeln!(
+        out,
+        "requests  {} reads; as an object store counts: {} GET, {} PUT in 16 MiB parts",
+        count_text(files),
+        count_text(files),
+        count_text(parts + plan.shards.len() as u64 + 5)
+    )
+}

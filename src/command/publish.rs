@@ -1,0 +1,27 @@
+//! `publish`: check that every shard is there and commit the manifest.
+
+use super::summary::Summary;
+use crate::error::Result;
+use crate::publish::publish;
+use crate::resume;
+use crate::settings::Running;
+use crate::store;
+
+/// Publishes the destination's plan.
+pub fn run(destination: &str, running: &Running) -> Result<Summary> {
+    let sink = store::sink(destination, &running.access)?;
+    let stored = resume::load(sink.as_ref())?;
+    running.counters.begin("publish", 0, 0, 0);
+    let manifest = publish(sink.as_ref(), &stored)?;
+    Ok(Summary {
+        done: "published",
+        destination: Some(sink.to_string()),
+        plan: Some(stored.digest),
+        samples: manifest.samples,
+        shards: manifest.shards().count() as u64,
+        bytes: manifest.bytes,
+        skipped: manifest.skipped,
+        odd: manifest.odd,
+        ..Summary::default()
+    })
+}

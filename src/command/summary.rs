@@ -1,0 +1,152 @@
+//! What a run did, for people on stdout and for programs in `--summary FILE`, on success and on failure.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::print;
+use crate::error::{Error, Result};
+use crate::record::Remark;
+use crate::units::{bytes_text, count_text, seconds_text};
+
+/// Skipped or odd samples shown to people; programs get them all.
+const SHOWN: usize = 10;
+
+/// What a run did.
+#[derive(Debug, Default, Serialize)]
+pub struct Summary {
+    /// The verb.
+    pub verb: String,
+    /// The exit code.
+    pub exit_code: u8,
+    /// What went wrong, if something did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The destination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// Digest of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Samples in the dataset or in this run's part of it.
+    pub samples: u64,
+    /// Shards in the dataset or in this run's part of it.
+    pub shards: u64,
+    /// Those that an earlier run had finished.
+    pub shards_reused: u64,
+    /// Bytes of all those shards.
+    pub bytes: u64,
+    /// Bytes of source files read by this run.
+    pub bytes_read: u64,
+    /// Samples left out, with the reason.
+    pub skipped: Vec<Remark>,
+    /// Samples packed although something about them is odd.
+    pub odd: Vec<Remark>,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// Largest resident memory of the process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_rss_bytes: Option<u64>,
+    /// What to print instead of the usual lines.
+    #[serde(skip)]
+    pub text: Option<String>,
+    /// First word of the usual lines.
+    #[serde(skip)]
+    pub done: &'static str,
+}
+
+impl Summary {
+    /// A run whose output is this text.
+    pub fn text(text: String) -> Self {
+        Self {
+            text: Some(text),
+            ..Self::default()
+        }
+    }
+
+    /// A run that failed.
+    pub fn failed(error: &Error) -> Self {
+        Self {
+            error: Some(error.to_string()),
+            ..Self::text(String::new())
+        }
+    }
+
+    /// Adds what is known only at the end.
+    pub fn end(&mut self, verb: &str, exit_code: u8, elapsed: Duration) {
+        verb.clone_into(&mut self.verb);
+        self.exit_code = exit_code;
+        self.seconds = elapsed.as_secs_f64();
+        self.peak_rss_bytes = peak_rss_bytes();
+    }
+
+    /// Prints it for people.
+    pub fn print(&self) {
+        match &self.text {
+            Some(text) => print(text),
+            None => print(&self.render()),
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut out = format!(
+            "{} {} samples in {} shards, {}",
+            self.done,
+            count_text(self.samples),
+            count_text(self.shards),
+            bytes_text(self.bytes),
+        );
+        if let Some(destination) = &self.destination {
+            out.push_str(&format!(", {destination}"));
+        }
+        out.push('\n');
+        let remarks = [("skipped", &self.skipped), ("odd", &self.odd)];
+        for (what, remarks) in remarks {
+            if remarks.is_empty() {
+                continue;
+            }
+            out.push_str(&format!("{} {what}:\n", count_text(remarks.len() as u64)));
+            for remark in remarks.iter().take(SHOWN) {
+                out.push_str(&format!("  {}: {}\n", remark.path, remark.reason));
+            }
+            if remarks.len() > SHOWN {
+                out.push_str("  … the rest is in manifest.json\n");
+            }
+        }
+        let rate = if self.seconds > 0.0 {
+            self.bytes_read as f64 / self.seconds
+        } else {
+            0.0
+        };
+        out.push_str(&seconds_text(self.seconds));
+        if self.bytes_read > 0 {
+            out.push_str(&format!(", {}/s", bytes_text(rate as u64)));
+        }
+        if self.shards_reused > 0 {
+            out.push_str(&format!(
+                ", {} shards were already done",
+                count_text(self.shards_reused)
+            ));
+        }
+        out.push('\n');
+        out
+    }
+
+    /// Writes it for programs.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
+        text.push(b'\n');
+        std::fs::write(path, text)
+            .map_err(|error| Error::io(format!("--summary {}", path.display()), error))
+    }
+}
+
+/// The kernel's own account of this process.
+fn peak_rss_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
+}

@@ -1,0 +1,161 @@
+//! `verify`: re-read a dataset and say what is wrong with it, as a table or as JSON.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::summary::Summary;
+use crate::error::{Kind, Result};
+use crate::manifest::Manifest;
+use crate::scan::scan;
+use crate::settings::{Running, rules_of};
+use crate::store;
+use crate::units::{bytes_text, count_text};
+use crate::verify::{Against, Level, Report, Verification};
+
+/// Bytes of source files each thread may hold at most.
+const MAX_WINDOW_BYTES: u64 = 64 << 20;
+
+#[derive(Serialize)]
+struct Json<'a> {
+    destination: String,
+    level: Level,
+    intact: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Verifies `destination`, against `source` at the level of that name.
+pub fn run(
+    destination: &str,
+    level: Level,
+    source: Option<&str>,
+    json: bool,
+    running: &Running,
+) -> Result<Summary> {
+    let sink = store::sink(destination, &running.access)?;
+    let manifest = Manifest::load(sink.as_ref())?;
+    let ours = sink
+        .list("")?
+        .iter()
+        .any(|(name, _)| name.starts_with("_shardpack/"));
+    if manifest.is_none() && ours {
+        Manifest::require(sink.as_ref())?;
+    }
+    let source = source
+        .map(|location| store::source(location, &running.access))
+        .transpose()?;
+    let scan = match (&source, &manifest) {
+        (Some(source), Some(manifest)) => {
+            running.counters.begin("scan", 0, 0, 0);
+            let rules = rules_of(&manifest.recipe)?;
+            Some(scan(source.list()?, &rules, &source.to_string())?)
+        }
+        _ => None,
+    };
+    let against = match (&source, &scan) {
+        (Some(source), Some(scan)) => Some(Against {
+            source: source.as_ref(),
+            scan,
+        }),
+        _ => None,
+    };
+    let verification = Verification {
+        sink: sink.as_ref(),
+        level,
+        against,
+        jobs: running.jobs,
+        window_bytes: (running.memory / 2 / running.jobs as u64).min(MAX_WINDOW_BYTES),
+        counters: &running.counters,
+        stop: &running.stop,
+    };
+    let report = match &manifest {
+        Some(manifest) => verification.run(manifest)?,
+        None => verification.run_foreign()?,
+    };
+    let text = if json {
+        let whole = Json {
+            destination: sink.to_string(),
+            level,
+            intact: report.findings.is_empty(),
+            report: &report,
+        };
+        let text = serde_json::to_string_pretty(&whole);
+        format!(
+            "{}\n",
+            text.map_err(|error| crate::error::Error::failed(error.to_string()))?
+        )
+    } else {
+        render(&report, &sink.to_string(), manifest.as_ref(), level)
+    };
+    let exit_code = if report.findings.is_empty() {
+        0
+    } else {
+        Kind::Damage.exit_code()
+    };
+    Ok(Summary {
+        exit_code,
+        destination: Some(sink.to_string()),
+        samples: report.samples,
+        shards: report.shards,
+        bytes: report.bytes,
+        bytes_read: report.bytes,
+        error: (exit_code != 0).then(|| format!("{} findings", report.findings.len())),
+        ..Summary::text(text)
+    })
+}
+
+fn render(report: &Report, destination: &str, manifest: Option<&Manifest>, level: Level) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_report(&mut out, report, destination, manifest, level);
+    out
+}
+
+fn write_report(
+    out: &mut String,
+    report: &Report,
+    destination: &str,
+    manifest: Option<&Manifest>,
+    level: Level,
+) -> std::fmt::Result {
+    let level = match level {
+        Level::List => "list: names and sizes",
+        Level::Head => "head: checksums of whole shards",
+        Level::Data => "data: every header, field and index row",
+        Level::Source => "source: every file of the source",
+    };
+    writeln!(out, "dataset  {destination}")?;
+    match manifest {
+        Some(manifest) => writeln!(out, "plan     {}", manifest.plan)?,
+        None => writeln!(
+            out,
+            "plan     none: tars of somebody else, checked for structure only"
+        )?,
+    }
+    if manifest.is_some() {
+        writeln!(out, "level    {level}")?;
+    }
+    writeln!(
+        out,
+        "checked  {} shards, {} samples, {} read",
+        count_text(report.shards),
+        count_text(report.samples),
+        bytes_text(report.bytes)
+    )?;
+    for note in &report.notes {
+        writeln!(out, "note     {note}")?;
+    }
+    for what in &report.unchecked {
+        writeln!(out, "unknown  {what}")?;
+    }
+    for finding in &report.findings {
+        writeln!(out, "DAMAGE   {finding}")?;
+    }
+    match report.findings.len() {
+        0 if manifest.is_some() => writeln!(out, "result   intact"),
+        0 => writeln!(out, "result   no damage found"),
+        1 => writeln!(out, "result   1 finding"),
+        n => writeln!(out, "result   {} findings", count_text(n as u64)),
+    }
+}

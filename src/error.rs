@@ -1,0 +1,190 @@
+//! One error type: what happened, and what a caller can do about it.
+//!
+//! An error is classified where it is born, judged once in [`crate::policy`], and becomes an exit code once in `main`.
+//! Messages are lower case without a full stop: object, expected, actual, and the remedy after a colon.
+
+use std::fmt;
+
+/// What a caller can do about an error; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The command line is wrong or contradicts itself.
+    Usage,
+    /// The source as a whole cannot be used: nothing was published.
+    Source,
+    /// One sample's bytes are at fault; the only kind that `--on-error skip` may skip.
+    Sample,
+    /// Verification found damage.
+    Damage,
+    /// Another writer owns the destination.
+    Conflict,
+    /// An outage that a later run may not meet.
+    Transient,
+    /// A signal stopped the run; holds its number.
+    Interrupted(i32),
+    /// Everything else.
+    Failed,
+}
+
+impl Kind {
+    /// The process exit code, the same for every verb.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Failed => 1,
+            Kind::Usage => 2,
+            Kind::Source | Kind::Sample => 3,
+            Kind::Damage => 4,
+            Kind::Conflict => 10,
+            Kind::Transient => 75,
+            Kind::Interrupted(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
+        }
+    }
+}
+
+/// What went wrong, where, and the remedy.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    what: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind` with its message.
+    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+            source: None,
+        }
+    }
+
+    /// Wrong or contradicting options.
+    pub fn usage(what: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, what)
+    }
+
+    /// A source that cannot be used as it is.
+    pub fn source_data(what: impl Into<String>) -> Self {
+        Self::new(Kind::Source, what)
+    }
+
+    /// A failure nobody but a person can mend.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, what)
+    }
+
+    /// An operating-system error on a named object, classified by its number.
+    pub fn io(what: impl Into<String>, error: std::io::Error) -> Self {
+        use rustix::io::Errno;
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        let (kind, remedy) = match errno {
+            Some(Errno::NOSPC | Errno::DQUOT) => (
+                Kind::Failed,
+                ": free some space and run again, finished shards are kept",
+            ),
+            Some(Errno::ROFS) => (
+                Kind::Failed,
+                ": choose a destination that can be written to",
+            ),
+            Some(Errno::ACCESS | Errno::PERM) => {
+                (Kind::Failed, ": check the permissions of this user")
+            }
+            Some(Errno::MFILE | Errno::NFILE) => (
+                Kind::Transient,
+                ": lower `--reads` or raise the open-file limit",
+            ),
+            Some(Errno::STALE | Errno::TIMEDOUT | Errno::AGAIN | Errno::HOSTDOWN) => {
+                (Kind::Transient, ": run again")
+            }
+            _ => (Kind::Failed, ""),
+        };
+        let reason = reason(&error);
+        Self {
+            kind,
+            what: format!("{}: {reason}{remedy}", what.into()),
+            source: Some(Box::new(error)),
+        }
+    }
+
+    /// What a caller can do about it.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The same error with an object's name put in front.
+    #[must_use]
+    pub fn within(mut self, what: impl fmt::Display) -> Self {
+        self.what = format!("{what}: {}", self.what);
+        self
+    }
+
+    /// The same message under another kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+}
+
+/// The system's own words without the `(os error N)` tail.
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_the_exit_code_of_the_contract() {
+        let codes = [
+            (Kind::Failed, 1),
+            (Kind::Usage, 2),
+            (Kind::Source, 3),
+            (Kind::Sample, 3),
+            (Kind::Damage, 4),
+            (Kind::Conflict, 10),
+            (Kind::Transient, 75),
+            (Kind::Interrupted(2), 130),
+            (Kind::Interrupted(15), 143),
+        ];
+        for (kind, code) in codes {
+            assert_eq!(kind.exit_code(), code, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_says_how_to_go_on() {
+        let error = Error::io("data/x.tar", std::io::Error::from_raw_os_error(28));
+        assert_eq!(error.kind(), Kind::Failed);
+        assert_eq!(
+            error.to_string(),
+            "data/x.tar: no space left on device: free some space and run again, finished shards are kept"
+        );
+    }
+}

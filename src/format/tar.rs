@@ -1,0 +1,670 @@
+//! WebDataset tar: plain POSIX ustar as every reader takes it, wids and DALI included.
+//!
+//! Source: POSIX.1-2017 `pax`, "ustar Interchange Format". Name at most 100 bytes in the name field, mode 0444, owner 0, time 0,
+//! no extended headers, two zero blocks at the end. Headers are made here and not by the tar crate because readers compare
+//! them byte for byte: the checksum field is six digits, NUL, space, and the device fields are NUL.
+
+use std::io::{self, Read};
+
+use super::{Body, Finding, Layout, Packer, Placed, Watch};
+use crate::checksum::{Out, SCAN_BYTES, Scanner, crc_text};
+use crate::error::{Error, Kind, Result};
+use crate::record::{FieldRecord, ShardRecord};
+use crate::sample::show;
+
+const BLOCK: usize = 512;
+const END_BYTES: usize = 2 * BLOCK;
+const NAME_BYTES: usize = 100;
+/// Largest size of eleven octal digits; base-256 sizes break wids.
+const MAX_SIZE: u64 = 0o77_777_777_777;
+/// Bytes of a streamed field read at once.
+const STREAM_BYTES: usize = SCAN_BYTES;
+static ZEROS: [u8; END_BYTES] = [0; END_BYTES];
+
+/// The layout `wds`.
+pub(super) struct Tar;
+
+/// The 512 bytes before a member's content. `name` is at most 100 bytes and `size` at most [`MAX_SIZE`].
+fn header(name: &str, size: u64) -> [u8; BLOCK] {
+    let mut header = [0; BLOCK];
+    header[..name.len()].copy_from_slice(name.as_bytes());
+    header[100..108].copy_from_slice(b"0000444\0");
+    header[108..116].copy_from_slice(b"0000000\0");
+    header[116..124].copy_from_slice(b"0000000\0");
+    octal(&mut header[124..135], size);
+    header[136..148].copy_from_slice(b"00000000000\0");
+    header[148..156].fill(b' ');
+    header[156] = b'0';
+    header[257..265].copy_from_slice(b"ustar\x0000");
+    let sum = header.iter().map(|&byte| u64::from(byte)).sum();
+    octal(&mut header[148..154], sum);
+    header[154] = 0;
+    header
+}
+
+fn octal(digits: &mut [u8], mut value: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (value & 7) as u8;
+        value >>= 3;
+    }
+}
+
+fn padding(size: u64) -> usize {
+    ((BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64) as usize
+}
+
+fn member_name(key: &str, field: &str) -> String {
+    let mut name = String::with_capacity(key.len() + 1 + field.len());
+    name.push_str(key);
+    name.push('.');
+    name.push_str(field);
+    name
+}
+
+struct TarPacker {
+    chunk: Vec<u8>,
+}
+
+impl Packer for TarPacker {
+    fn append(
+        &mut self,
+        out: &mut dyn Out,
+        key: &str,
+        fields: &mut [(&str, Body<'_>)],
+    ) -> Result<Placed> {
+        let failed = |error: io::Error| -> Error {
+            // A source that changed speaks through the reader; its own words and kind are kept.
+            match error.downcast::<Error>() {
+                Ok(error) => error,
+                Err(error) => Error::io(key, error),
+            }
+        };
+        let offset = out.position();
+        let mut placed = Vec::with_capacity(fields.len());
+        for (field, body) in fields {
+            let name = member_name(key, field);
+            let size = body.size();
+            if name.len() > NAME_BYTES || size > MAX_SIZE {
+                return Err(Error::failed(format!(
+                    "{name}: {} bytes of name and {size} of content do not fit a ustar header",
+                    name.len()
+                )));
+            }
+            out.write_all(&header(&name, size)).map_err(failed)?;
+            let start = out.position();
+            let crc32 = match body {
+                Body::Bytes(bytes) => {
+                    let crc32 = crc32fast::hash(bytes);
+                    out.write_summed(bytes, crc32).map_err(failed)?;
+                    crc32
+                }
+                Body::Stream { reader, size } => {
+                    self.stream(out, *reader, *size).map_err(failed)?
+                }
+            };
+            out.write_all(&ZEROS[..padding(size)]).map_err(failed)?;
+            placed.push(FieldRecord {
+                name: (*field).to_owned(),
+                offset: start,
+                length: size,
+                crc32,
+            });
+        }
+        Ok(Placed {
+            offset,
+            length: out.position() - offset,
+            fields: placed,
+        })
+    }
+
+    fn finish(&mut self, out: &mut dyn Out) -> Result<()> {
+        out.write_all(&ZEROS)
+            .map_err(|error| Error::io("end of shard", error))
+    }
+}
+
+impl TarPacker {
+    fn stream(&mut self, out: &mut dyn Out, reader: &mut dyn Read, size: u64) -> io::Result<u32> {
+        let mut whole = crc32fast::Hasher::new();
+        let mut left = size;
+        self.chunk.resize(STREAM_BYTES, 0);
+        loop {
+            // One more read at the end: it is there that the reader compares the file with the plan.
+            let n = match reader.read(&mut self.chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            if n as u64 > left || (n == 0 && left > 0) {
+                return Err(io::Error::other(Error::new(
+                    Kind::Source,
+                    format!(
+                        "{} bytes instead of {size}: the data changed, make a new plan",
+                        size - left + n as u64
+                    ),
+                )));
+            }
+            if n == 0 {
+                return Ok(whole.finalize());
+            }
+            let crc32 = crc32fast::hash(&self.chunk[..n]);
+            whole.combine(&crc32fast::Hasher::new_with_initial_len(crc32, n as u64));
+            out.write_summed(&self.chunk[..n], crc32)?;
+            left -= n as u64;
+        }
+    }
+}
+
+impl Layout for Tar {
+    fn extension(&self) -> &'static str {
+        "tar"
+    }
+
+    fn max_field(&self) -> (u64, &'static str) {
+        (
+            MAX_SIZE,
+            "the ustar profile that every reader accepts ends at 8 GiB",
+        )
+    }
+
+    fn sample_bytes(&self, _key: &str, fields: &[(&str, u64)]) -> u64 {
+        let member = |size: u64| BLOCK as u64 + size + padding(size) as u64;
+        fields.iter().map(|&(_, size)| member(size)).sum()
+    }
+
+    fn overhead_bytes(&self) -> u64 {
+        END_BYTES as u64
+    }
+
+    fn packer(&self) -> Box<dyn Packer> {
+        Box::new(TarPacker { chunk: Vec::new() })
+    }
+
+    fn check(
+        &self,
+        shard: &mut Scanner<'_>,
+        record: &ShardRecord,
+        watch: &mut dyn Watch,
+    ) -> io::Result<()> {
+        Check {
+            shard,
+            record,
+            watch,
+        }
+        .run()
+    }
+}
+
+/// A shard compared with what its record says it must be. Positions follow from the record alone, so one
+/// damaged header never makes the rest unreadable.
+struct Check<'a, 'b> {
+    shard: &'a mut Scanner<'b>,
+    record: &'a ShardRecord,
+    watch: &'a mut dyn Watch,
+}
+
+impl Check<'_, '_> {
+    fn run(&mut self) -> io::Result<()> {
+        let record = self.record;
+        for (number, sample) in record.samples.iter().enumerate() {
+            let from = self.shard.position();
+            for (index, field) in sample.fields.iter().enumerate() {
+                let finding = |what: &str| {
+                    Finding::new(&record.shard, what)
+                        .sample(&sample.key)
+                        .field(&field.name)
+                };
+                let name = member_name(&sample.key, &field.name);
+                if name.len() > NAME_BYTES || field.length > MAX_SIZE {
+                    let what = finding("index names a member that no ustar header can hold");
+                    self.watch.finding(what);
+                    return Ok(());
+                }
+                let at = self.shard.position();
+                let expected = header(&name, field.length);
+                let actual = self.shard.take(BLOCK)?;
+                if actual.len() < BLOCK {
+                    let end = at + actual.len() as u64;
+                    self.truncated(finding("shard ends inside this member's header"), end);
+                    return Ok(());
+                }
+                if actual != expected {
+                    let what = differing(finding("header"), at, &expected, actual);
+                    self.watch.finding(what);
+                }
+                let start = self.shard.position();
+                if field.offset != start {
+                    let what = finding("index gives another offset").values(start, field.offset);
+                    self.watch.finding(what);
+                }
+                let watch = &mut *self.watch;
+                let (read, crc32) = self
+                    .shard
+                    .pass(field.length, |piece| watch.piece(number, index, piece))?;
+                if read < field.length {
+                    self.truncated(finding("shard ends inside this member"), start + read);
+                    return Ok(());
+                }
+                if crc32 != field.crc32 {
+                    let what = finding("content, by crc32")
+                        .range(start, start + read)
+                        .values(crc_text(field.crc32), crc_text(crc32));
+                    self.watch.finding(what);
+                }
+                self.watch.field_end(number, index);
+                let at = self.shard.position();
+                let pad = padding(field.length);
+                let actual = self.shard.take(pad)?;
+                if actual.len() < pad {
+                    let end = at + actual.len() as u64;
+                    self.truncated(finding("shard ends inside this member's padding"), end);
+                    return Ok(());
+                }
+                if *actual != ZEROS[..pad] {
+                    let what = differing(finding("padding"), at, &ZEROS[..pad], actual);
+                    self.watch.finding(what);
+                }
+            }
+            let length = self.shard.position() - from;
+            if (sample.offset, sample.length) != (from, length) {
+                let what = Finding::new(&record.shard, "index gives another range for the sample")
+                    .sample(&sample.key)
+                    .values(
+                        format!("{from}+{length}"),
+                        format!("{}+{}", sample.offset, sample.length),
+                    );
+                self.watch.finding(what);
+            }
+        }
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let end = |what: &str| Finding::new(&self.record.shard, what).sample("(end of archive)");
+        let at = self.shard.position();
+        let actual = self.shard.take(END_BYTES)?;
+        if actual.len() < END_BYTES {
+            let read = at + actual.len() as u64;
+            self.truncated(end("shard ends inside its two closing zero blocks"), read);
+            return Ok(());
+        }
+        if actual != ZEROS {
+            let what = differing(end("end marker"), at, &ZEROS, actual);
+            self.watch.finding(what);
+        }
+        let at = self.shard.position();
+        let (more, _) = self.shard.pass(u64::MAX, |_| ())?;
+        if more > 0 {
+            let what = end("bytes after the end")
+                .range(at, at + more)
+                .values(0, more);
+            self.watch.finding(what);
+        }
+        Ok(())
+    }
+
+    fn truncated(&mut self, finding: Finding, end: u64) {
+        let finding = finding.range(end, self.record.bytes.max(end)).values(
+            format!("{} bytes", self.record.bytes),
+            format!("{end} bytes"),
+        );
+        self.watch.finding(finding);
+    }
+}
+
+/// Adds where two blocks begin and end to differ, and what is there.
+fn differing(finding: Finding, at: u64, expected: &[u8], actual: &[u8]) -> Finding {
+    let differ = |(a, b): (&u8, &u8)| a != b;
+    let pairs = || expected.iter().zip(actual);
+    let first = pairs().position(differ).unwrap_or(0);
+    let last = pairs().rposition(differ).unwrap_or(0);
+    let quote = |bytes: &[u8]| format!("\"{}\"", show(&bytes[first..=last.min(first + 31)]));
+    finding
+        .range(at + first as u64, at + last as u64 + 1)
+        .values(quote(expected), quote(actual))
+}
+
+/// What a tar that nobody recorded holds, as far as it can be told without a record.
+#[derive(Debug, Default)]
+pub struct Foreign {
+    /// Samples: runs of members with one key.
+    pub samples: u64,
+    /// Regular members.
+    pub members: u64,
+    /// Bytes in the file.
+    pub bytes: u64,
+}
+
+/// Checks the structure of a tar made by anybody: headers, grouping of samples, end marker.
+///
+/// Damage goes to `found`, deviations from the profile that some readers cannot take to `noted`. An error is a failed read.
+pub fn check_foreign(
+    name: &str,
+    shard: Box<dyn Read + Send>,
+    found: &mut dyn FnMut(Finding),
+    noted: &mut dyn FnMut(Finding),
+) -> io::Result<Foreign> {
+    let mut seen = Foreign::default();
+    let mut keys = std::collections::HashSet::new();
+    let mut key_now: Option<Vec<u8>> = None;
+    let mut fields = std::collections::HashSet::new();
+    let mut counted = Counted {
+        inner: shard,
+        bytes: 0,
+        tail: [0; END_BYTES],
+    };
+    let mut archive = tar::Archive::new(&mut counted);
+    for entry in archive.entries()? {
+        let mut entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                let what = Finding::new(name, format!("no tar header where one must be ({error})"));
+                found(match &key_now {
+                    Some(key) => what.sample(format!("after {}", show(key))),
+                    None => what,
+                });
+                return Ok(seen);
+            }
+        };
+        let path = entry.path_bytes().into_owned();
+        let at = entry.raw_header_position();
+        let shown = show(&path);
+        let block = entry.header().as_bytes();
+        if !entry.header().entry_type().is_file() {
+            if !entry.header().entry_type().is_dir() {
+                noted(
+                    Finding::new(name, "member is not a regular file, readers skip it")
+                        .sample(shown),
+                );
+            }
+            continue;
+        }
+        if &block[257..263] != b"ustar\0" {
+            noted(
+                Finding::new(name, "not plain ustar: wids cannot read it")
+                    .sample(&shown)
+                    .range(at, at + 512),
+            );
+        }
+        if entry.raw_file_position() != at + 512 || path.len() > NAME_BYTES || block[345] != 0 {
+            noted(
+                Finding::new(name, "extended or split name: wids cannot read it")
+                    .sample(&shown)
+                    .range(at, at + 512),
+            );
+        }
+        let size = entry.size();
+        let read = io::copy(&mut entry, &mut io::sink());
+        match read {
+            Ok(read) if read == size => {}
+            Ok(read) => {
+                found(
+                    Finding::new(name, "tar ends inside this member")
+                        .sample(&shown)
+                        .values(size, read),
+                );
+                return Ok(seen);
+            }
+            Err(error) => {
+                found(
+                    Finding::new(name, format!("tar ends inside this member ({error})"))
+                        .sample(&shown),
+                );
+                return Ok(seen);
+            }
+        }
+        seen.members += 1;
+        let Some((key, field)) = split_member(&path) else {
+            noted(Finding::new(name, "name has no field extension, readers skip it").sample(shown));
+            continue;
+        };
+        if key_now.as_deref() != Some(key) {
+            if !keys.insert(key.to_vec()) {
+                found(
+                    Finding::new(name, "members of one sample are not adjacent").sample(show(key)),
+                );
+            }
+            key_now = Some(key.to_vec());
+            fields.clear();
+            seen.samples += 1;
+        }
+        if !fields.insert(field.to_vec()) {
+            found(
+                Finding::new(name, "the field occurs twice")
+                    .sample(show(key))
+                    .field(show(field)),
+            );
+        }
+    }
+    // The rest is padding; the archive must have ended in two blocks of zeros, not merely in the end of the file.
+    io::copy(&mut counted, &mut io::sink())?;
+    seen.bytes = counted.bytes;
+    if seen.bytes < END_BYTES as u64 || counted.tail != ZEROS {
+        found(
+            Finding::new(
+                name,
+                "no end marker: the tar was cut short, or never finished",
+            )
+            .sample("(end of archive)"),
+        );
+    }
+    Ok(seen)
+}
+
+/// Key and field of a member name, by the rule that webdataset, HuggingFace datasets and energon share.
+fn split_member(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let base = path
+        .iter()
+        .rposition(|&b| b == b'/')
+        .map_or(0, |slash| slash + 1);
+    let dot = base + path[base..].iter().position(|&b| b == b'.')?;
+    (dot > 0).then(|| (&path[..dot], &path[dot + 1..]))
+}
+
+/// Counts what is read and remembers the last two blocks.
+struct Counted {
+    inner: Box<dyn Read + Send>,
+    bytes: u64,
+    tail: [u8; END_BYTES],
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.bytes += n as u64;
+        if n >= END_BYTES {
+            self.tail.copy_from_slice(&buffer[n - END_BYTES..n]);
+        } else {
+            self.tail.copy_within(n.., 0);
+            self.tail[END_BYTES - n..].copy_from_slice(&buffer[..n]);
+        }
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::Digest;
+    use crate::record::SampleRecord;
+    use md5::{Digest as _, Md5};
+    use proptest::prelude::*;
+
+    type Members = Vec<(String, Vec<(String, Vec<u8>)>)>;
+
+    fn pack(members: &Members) -> (Vec<u8>, ShardRecord) {
+        let mut out = Digest::new(Vec::new(), false);
+        let mut packer = Tar.packer();
+        let mut record = ShardRecord::empty("data/train-00000.tar");
+        for (key, fields) in members {
+            let mut bodies: Vec<_> = fields
+                .iter()
+                .map(|(name, data)| (name.as_str(), Body::Bytes(data)))
+                .collect();
+            let placed = packer.append(&mut out, key, &mut bodies).unwrap();
+            let sizes: Vec<_> = fields
+                .iter()
+                .map(|(n, d)| (n.as_str(), d.len() as u64))
+                .collect();
+            assert_eq!(placed.length, Tar.sample_bytes(key, &sizes));
+            record.samples.push(SampleRecord {
+                key: key.clone(),
+                offset: placed.offset,
+                length: placed.length,
+                fields: placed.fields,
+                ..SampleRecord::default()
+            });
+        }
+        packer.finish(&mut out).unwrap();
+        let (bytes, sum) = out.finish();
+        record.bytes = sum.bytes;
+        record.crc32 = sum.crc32;
+        (bytes, record)
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<Finding>);
+
+    impl Watch for Seen {
+        fn piece(&mut self, _: usize, _: usize, _: &[u8]) {}
+        fn field_end(&mut self, _: usize, _: usize) {}
+        fn finding(&mut self, finding: Finding) {
+            self.0.push(finding);
+        }
+    }
+
+    fn check(bytes: &[u8], record: &ShardRecord) -> Vec<Finding> {
+        let mut seen = Seen::default();
+        Tar.check(&mut Scanner::new(bytes), record, &mut seen)
+            .unwrap();
+        seen.0
+    }
+
+    fn vector() -> Members {
+        let sample = |key: &str, class: &str, letter: u8, size| {
+            let fields = vec![
+                ("cls".to_owned(), class.as_bytes().to_vec()),
+                ("jpg".to_owned(), vec![letter; size]),
+            ];
+            (key.to_owned(), fields)
+        };
+        vec![
+            sample("000000", "0", b'A', 600),
+            sample("000001", "1", b'B', 513),
+        ]
+    }
+
+    #[test]
+    fn the_published_test_vector_comes_out_byte_for_byte() {
+        let (bytes, record) = pack(&vector());
+        assert_eq!(bytes.len(), 6144);
+        assert_eq!(
+            crate::sample::hex(&Md5::digest(&bytes)),
+            "2edd3712840a8f14740a2c561554166f"
+        );
+        assert_eq!(&bytes[148..156], b"007154\0 ");
+        let offsets: Vec<u64> = record
+            .samples
+            .iter()
+            .flat_map(|s| s.fields.iter().map(|f| f.offset))
+            .collect();
+        assert_eq!(offsets, [512, 1536, 3072, 4096]);
+    }
+
+    #[test]
+    fn every_flipped_byte_is_found_and_its_place_named() {
+        let (bytes, record) = pack(&vector());
+        assert_eq!(check(&bytes, &record), []);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            let findings = check(&damaged, &record);
+            assert_eq!(findings.len(), 1, "byte {at}: {findings:?}");
+            let [from, to] = findings[0].range.unwrap();
+            assert!(
+                (from..to).contains(&(at as u64)),
+                "byte {at}: {}",
+                findings[0]
+            );
+            assert!(findings[0].sample.is_some());
+        }
+    }
+
+    #[test]
+    fn every_cut_and_every_addition_is_found() {
+        let (mut bytes, record) = pack(&vector());
+        for end in 0..bytes.len() {
+            assert_eq!(check(&bytes[..end], &record).len(), 1, "cut at {end}");
+        }
+        bytes.push(0);
+        assert_eq!(check(&bytes, &record).len(), 1);
+    }
+
+    #[test]
+    fn a_tar_of_somebody_else_is_checked_for_structure() {
+        let (bytes, _) = pack(&vector());
+        let look = |bytes: &[u8]| {
+            let mut found = Vec::new();
+            let mut noted = Vec::new();
+            let reader: Box<dyn Read + Send> = Box::new(io::Cursor::new(bytes.to_vec()));
+            let seen = check_foreign("x.tar", reader, &mut |f| found.push(f), &mut |n| {
+                noted.push(n)
+            })
+            .unwrap();
+            (seen.samples, seen.members, found.len(), noted.len())
+        };
+        assert_eq!(look(&bytes), (2, 4, 0, 0));
+        assert_eq!(look(&bytes[..5120]), (2, 4, 1, 0), "no end marker");
+        assert_eq!(look(&bytes[..4200]).2, 1, "cut inside a member");
+        let twice = [&bytes[..2560], &bytes[..2560], &ZEROS[..]].concat();
+        assert_eq!(look(&twice).2, 2, "one sample twice in a row");
+    }
+
+    #[test]
+    fn member_names_split_as_the_readers_do() {
+        let split = |name: &str| split_member(name.as_bytes()).map(|(k, f)| (show(k), show(f)));
+        let some = |k: &str, f: &str| Some((k.to_owned(), f.to_owned()));
+        assert_eq!(split("a/b.seg.png"), some("a/b", "seg.png"));
+        assert_eq!(split("a.b/c.jpg"), some("a.b/c", "jpg"));
+        assert_eq!(split("a.b/c"), None);
+        assert_eq!(split(".hidden.jpg"), None);
+        assert_eq!(split("a/.hidden.jpg"), some("a/", "hidden.jpg"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_names_and_sizes_read_back_equal_with_the_tar_crate(
+            samples in proptest::collection::btree_map("[a-zA-Z0-9_~/-]{1,80}", proptest::collection::btree_map("[a-z0-9]{1,19}", proptest::collection::vec(any::<u8>(), 0..1500), 1..4), 0..8)
+        ) {
+            let members: Members = samples.into_iter()
+                .map(|(key, fields)| (format!("k{}", key.replace("//", "-").trim_matches('/').chars().take(79).collect::<String>()), fields.into_iter().collect::<Vec<_>>()))
+                .collect();
+            let (bytes, record) = pack(&members);
+            let mut archive = tar::Archive::new(&bytes[..]);
+            let mut entries = archive.entries().unwrap();
+            for (sample, (key, fields)) in record.samples.iter().zip(&members) {
+                for (field, (name, data)) in sample.fields.iter().zip(fields) {
+                    let mut entry = entries.next().unwrap().unwrap();
+                    prop_assert_eq!(entry.path_bytes().into_owned(), format!("{key}.{name}").into_bytes());
+                    prop_assert_eq!(entry.raw_file_position(), field.offset);
+                    let mut content = Vec::new();
+                    entry.read_to_end(&mut content).unwrap();
+                    prop_assert_eq!(&content, data);
+                    prop_assert_eq!(crc32fast::hash(&content), field.crc32);
+                }
+            }
+            prop_assert!(entries.next().is_none());
+            prop_assert_eq!(check(&bytes, &record), vec![]);
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..3000), at in 0usize..6144) {
+            let (good, record) = pack(&vector());
+            check(&bytes, &record);
+            let mut mixed = good;
+            let end = (at + bytes.len()).min(mixed.len());
+            mixed[at..end].copy_from_slice(&bytes[..end - at]);
+            let reader: Box<dyn Read + Send> = Box::new(io::Cursor::new(mixed));
+            let _ = check_foreign("x.tar", reader, &mut |_| (), &mut |_| ());
+        }
+    }
+}

@@ -1,0 +1,985 @@
+//! Reads label files: which class every image of a flat directory belongs to.
+//!
+//! ImageNet's validation set comes this way, in several dialects: `file,class` tables (Kaggle's
+//! with boxes behind the class), `file class` lists (torch, caffe), and a bare list of class
+//! numbers in file-name order (ImageNet's own, with a second file that says what the numbers mean).
+//! All of them end as labels numbered as ImageFolder would, by sorted class name.
+//!
+//! Everything here takes bytes and gives values; no file is opened. Line numbers start at 1.
+
+use std::collections::{BTreeSet, HashMap};
+
+/// First cells that make a first row a header, in lower case.
+const HEADERS: [&str; 12] = [
+    "file",
+    "file_name",
+    "file_path",
+    "filename",
+    "filepath",
+    "id",
+    "image",
+    "image_id",
+    "image_path",
+    "imageid",
+    "name",
+    "path",
+];
+
+/// Cells of a header that mark the class where a table has more than two columns, in lower case.
+const CLASS_HEADERS: [&str; 7] = [
+    "class",
+    "class_name",
+    "classname",
+    "label",
+    "predictionstring",
+    "synset",
+    "wnid",
+];
+
+/// Numbers that are labels themselves stay below this; more is a mistake, not a class count.
+const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
+
+/// Rows looked at to tell commas, tabs and blanks apart.
+const SAMPLED_ROWS: usize = 100;
+
+/// The class of every labelled file, from a label file.
+#[derive(Debug)]
+pub struct Labels {
+    classes: Vec<String>,
+    rows: Rows,
+}
+
+/// How labels find their files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Every row names its file.
+    ByName,
+    /// The k-th row belongs to the k-th image in sorted file-name order.
+    ByPosition {
+        /// Rows, and so images expected.
+        rows: usize,
+    },
+}
+
+#[derive(Debug)]
+enum Rows {
+    Named {
+        /// In the order of the file, without repetitions.
+        rows: Vec<Row>,
+        /// Indices of `rows` in the order of their names.
+        sorted: Vec<u32>,
+        /// Bytes of the directory that all names start with, its slash included.
+        common: usize,
+    },
+    Listed(Vec<u32>),
+}
+
+#[derive(Debug)]
+struct Row {
+    line: usize,
+    name: String,
+    label: u32,
+}
+
+impl Labels {
+    /// Reads a label file and, if there is one, the file that says which synset has which number.
+    ///
+    /// `name` is the label file's name for messages and `text` its content; `synsets` is the same
+    /// of the synset file. Cells are separated by commas or tabs, quoted as in CSV, or by blanks; a
+    /// header row, empty lines and lines that start with `#` are passed over.
+    ///
+    /// - `file class`: classes are the sorted class names, or those of the synset file.
+    /// - `file number` without synsets: the number is the label, classes are `0`, `1`, … to the
+    ///   largest.
+    /// - `file number` with synsets: the number is a position in the synset file, from 0.
+    /// - `number` alone: an ILSVRC id, a position in the synset file from 1, which must be given.
+    ///
+    /// # Errors
+    ///
+    /// One line that names the file, the line in it, and what to do.
+    pub fn parse(
+        name: &str,
+        text: &[u8],
+        synsets: Option<(&str, &[u8])>,
+    ) -> Result<Labels, String> {
+        let rows = read_rows(name, text)?;
+        let synsets = synsets
+            .map(|(name, text)| Synsets::parse(name, text))
+            .transpose()?;
+        if rows
+            .iter()
+            .all(|row| row.class.is_none() && is_number(&row.first))
+        {
+            by_position(name, &rows, synsets)
+        } else {
+            by_name(name, rows, synsets)
+        }
+    }
+
+    /// Class names in label order.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Whether the labels find their files by name or by position.
+    pub fn kind(&self) -> Kind {
+        match &self.rows {
+            Rows::Named { .. } => Kind::ByName,
+            Rows::Listed(labels) => Kind::ByPosition { rows: labels.len() },
+        }
+    }
+
+    /// The label of a file, by its path relative to the labelled directory; an index of
+    /// [`classes`](Labels::classes).
+    ///
+    /// Tried in this order: the path, the base name, and both without extension. A directory that
+    /// all names of the label file share (`val/`) may be missing from the path.
+    pub fn by_name(&self, relative_path: &[u8]) -> Option<u32> {
+        let Rows::Named {
+            rows,
+            sorted,
+            common,
+        } = &self.rows
+        else {
+            return None;
+        };
+        let shared = &rows.first()?.name.as_bytes()[..*common];
+        let path = relative_path.strip_prefix(shared).unwrap_or(relative_path);
+        let base = base_name(relative_path);
+        [path, base, without_extension(path), without_extension(base)]
+            .iter()
+            .find_map(|wanted| {
+                let name = |index: &u32| &rows[*index as usize].name.as_bytes()[*common..];
+                let found = sorted
+                    .binary_search_by(|index| name(index).cmp(wanted))
+                    .ok()?;
+                Some(rows[sorted[found] as usize].label)
+            })
+    }
+
+    /// The label of the image that is `row`-th, from 0, in sorted file-name order; an index of
+    /// [`classes`](Labels::classes).
+    pub fn by_position(&self, row: usize) -> Option<u32> {
+        match &self.rows {
+            Rows::Named { .. } => None,
+            Rows::Listed(labels) => labels.get(row).copied(),
+        }
+    }
+
+    /// The names in the label file with the line each is on, in the order of the file and without
+    /// repetitions; none if labels go by position.
+    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+        let rows = match &self.rows {
+            Rows::Named { rows, .. } => rows.as_slice(),
+            Rows::Listed(_) => &[],
+        };
+        rows.iter().map(|row| (row.line, row.name.as_str()))
+    }
+}
+
+/// One row as it stands in the file.
+struct Cells {
+    line: usize,
+    first: String,
+    class: Option<String>,
+}
+
+fn by_position(name: &str, rows: &[Cells], synsets: Option<Synsets>) -> Result<Labels, String> {
+    let Some(synsets) = synsets else {
+        return Err(format!(
+            "{name} has class numbers only, which count in a synset file: give `--synsets FILE`"
+        ));
+    };
+    let label = |row: &Cells| synsets.label_of(name, row.line, &row.first, 1);
+    let labels = rows.iter().map(label).collect::<Result<_, _>>()?;
+    Ok(Labels {
+        classes: synsets.classes,
+        rows: Rows::Listed(labels),
+    })
+}
+
+fn by_name(name: &str, rows: Vec<Cells>, synsets: Option<Synsets>) -> Result<Labels, String> {
+    let mut named = Vec::with_capacity(rows.len());
+    for Cells { line, first, class } in rows {
+        let Some(class) = class else {
+            return Err(format!("{name}: line {line}: `{first}` has no class"));
+        };
+        if first.is_empty() {
+            return Err(format!(
+                "{name}: line {line}: class `{class}` has no file name"
+            ));
+        }
+        named.push(Named {
+            line,
+            name: first,
+            class,
+        });
+    }
+    let (classes, labels) = match synsets {
+        Some(synsets) => labels_of_synsets(name, &named, synsets)?,
+        None if named.iter().all(|row| is_number(&row.class)) => labels_of_numbers(name, &named)?,
+        None => labels_of_names(name, &named)?,
+    };
+    let row = |(row, label): (Named, u32)| Row {
+        line: row.line,
+        name: row.name,
+        label,
+    };
+    let rows = named.into_iter().zip(labels).map(row).collect();
+    Ok(Labels {
+        rows: named_rows(name, rows, &classes)?,
+        classes,
+    })
+}
+
+/// A row with both its cells.
+struct Named {
+    line: usize,
+    name: String,
+    class: String,
+}
+
+type Labelled = (Vec<String>, Vec<u32>);
+
+/// Numbers or names of classes in a synset file.
+fn labels_of_synsets(name: &str, rows: &[Named], synsets: Synsets) -> Result<Labelled, String> {
+    let numbers = rows.iter().all(|row| is_number(&row.class));
+    let label = |row: &Named| match numbers {
+        true => synsets.label_of(name, row.line, &row.class, 0),
+        false => synsets.label_named(name, row.line, &row.class),
+    };
+    let labels = rows.iter().map(label).collect::<Result<_, _>>()?;
+    Ok((synsets.classes, labels))
+}
+
+/// Numbers that are the labels themselves.
+fn labels_of_numbers(name: &str, rows: &[Named]) -> Result<Labelled, String> {
+    let mut labels = Vec::with_capacity(rows.len());
+    for Named { line, class, .. } in rows {
+        let number = number(class);
+        if number >= MOST_NUMBERED_CLASSES {
+            return Err(format!(
+                "{name}: line {line}: class {class} is too large for a label, expected less than \
+                 {MOST_NUMBERED_CLASSES}: is the second column the class?"
+            ));
+        }
+        labels.push(number as u32);
+    }
+    let largest = labels.iter().copied().max().unwrap_or(0);
+    Ok((
+        (0..=largest).map(|label| label.to_string()).collect(),
+        labels,
+    ))
+}
+
+/// Names of classes, numbered in byte order.
+fn labels_of_names(name: &str, rows: &[Named]) -> Result<Labelled, String> {
+    // sorted as text these would be numbered 1, 10, 2, or after an "unknown" of -1
+    if rows.iter().all(|row| looks_numeric(&row.class))
+        && let Some(odd) = rows.iter().find(|row| !is_number(&row.class))
+    {
+        let Named { line, class, .. } = odd;
+        return Err(format!(
+            "{name}: line {line}: class {class} is no label, expected an integer from 0: write \
+             integers, and leave out files of no class"
+        ));
+    }
+    let classes: BTreeSet<&str> = rows.iter().map(|row| row.class.as_str()).collect();
+    let numbered: HashMap<&str, u32> = classes.iter().copied().zip(0..).collect();
+    let labels = rows
+        .iter()
+        .map(|row| numbered[row.class.as_str()])
+        .collect();
+    Ok((classes.into_iter().map(String::from).collect(), labels))
+}
+
+/// Drops rows that repeat another, refuses those that contradict one, and indexes the rest.
+fn named_rows(name: &str, mut rows: Vec<Row>, classes: &[String]) -> Result<Rows, String> {
+    let mut seen: HashMap<&str, &Row> = HashMap::with_capacity(rows.len());
+    let mut is_new = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let first = *seen.entry(&row.name).or_insert(row);
+        if first.label != row.label {
+            return Err(contradiction(name, first, row, classes));
+        }
+        is_new.push(std::ptr::eq(first, row));
+    }
+    let mut is_new = is_new.into_iter();
+    rows.retain(|_| is_new.next().unwrap_or(true));
+    let mut sorted: Vec<u32> = (0..).take(rows.len()).collect();
+    sorted.sort_unstable_by(|a, b| rows[*a as usize].name.cmp(&rows[*b as usize].name));
+    let common = common_directory(&rows, &sorted);
+    Ok(Rows::Named {
+        rows,
+        sorted,
+        common,
+    })
+}
+
+fn contradiction(name: &str, first: &Row, again: &Row, classes: &[String]) -> String {
+    let class = |row: &Row| &classes[row.label as usize];
+    let (one, other, before) = (class(first), class(again), first.line);
+    let Row {
+        line, name: file, ..
+    } = again;
+    format!(
+        "{name}: line {line}: `{file}` has class `{other}`, on line {before} it has `{one}`: \
+         keep one of them"
+    )
+}
+
+/// Bytes of the directory that all names start with, its slash included; 0 if there is none.
+fn common_directory(rows: &[Row], sorted: &[u32]) -> usize {
+    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else {
+        return 0;
+    };
+    // what the first and the last share in byte order, all between them share
+    let (first, last) = (&rows[*first as usize].name, &rows[*last as usize].name);
+    let same = first
+        .bytes()
+        .zip(last.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    first.as_bytes()[..same]
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .map_or(0, |slash| slash + 1)
+}
+
+/// The classes of a synset file, and which number each has in it.
+struct Synsets {
+    file: String,
+    /// Sorted by bytes.
+    classes: Vec<String>,
+    /// The label of each position in the file's own order.
+    labels: Vec<u32>,
+}
+
+impl Synsets {
+    /// One class per line, its first word, or `id class` lines where the id gives the position.
+    fn parse(file: &str, text: &[u8]) -> Result<Synsets, String> {
+        let lines: Vec<(usize, &str)> = lines(utf8(file, text)?).collect();
+        if lines.is_empty() {
+            return Err(format!("{file} has no classes: expected one per line"));
+        }
+        let order = match lines
+            .iter()
+            .map(|(line, text)| id_and_synset(*line, text))
+            .collect()
+        {
+            Some(numbered) => in_order_of_ids(file, numbered)?,
+            None => lines
+                .iter()
+                .map(|(line, text)| (*line, first_word(text)))
+                .collect(),
+        };
+        let mut sorted = order.clone();
+        sorted.sort_unstable_by_key(|(line, class)| (*class, *line));
+        if let Some([(first, class), (again, _)]) =
+            sorted.array_windows().find(|[one, next]| one.1 == next.1)
+        {
+            return Err(format!(
+                "{file}: line {again}: `{class}` is on line {first} already: keep one of them"
+            ));
+        }
+        let classes: Vec<String> = sorted.iter().map(|(_, class)| class.to_string()).collect();
+        let numbered: HashMap<&str, u32> =
+            sorted.iter().map(|(_, class)| *class).zip(0..).collect();
+        let labels = order.iter().map(|(_, class)| numbered[class]).collect();
+        Ok(Synsets {
+            file: file.into(),
+            classes,
+            labels,
+        })
+    }
+
+    /// The label of a number that counts the lines of the synset file from `base`.
+    fn label_of(&self, name: &str, line: usize, digits: &str, base: u64) -> Result<u32, String> {
+        let position = number(digits)
+            .checked_sub(base)
+            .and_then(|at| usize::try_from(at).ok());
+        if let Some(label) = position.and_then(|at| self.labels.get(at)) {
+            return Ok(*label);
+        }
+        let (count, file) = (self.labels.len(), &self.file);
+        let cause = match (number(digits), base) {
+            (0, _) => "ILSVRC ids start at 1, so is this a list of labels that start at 0?",
+            (n, 0) if n == count as u64 => "positions start at 0, so are these ids from 1?",
+            _ => "is the synset file complete, and the one that belongs to this list?",
+        };
+        Err(format!(
+            "{name}: line {line}: class number {digits} is not in {file}, expected {base} to {}: \
+             {cause}",
+            count as u64 + base - 1
+        ))
+    }
+
+    /// The label of a class that is called by its name.
+    fn label_named(&self, name: &str, line: usize, class: &str) -> Result<u32, String> {
+        match self
+            .classes
+            .binary_search_by(|known| known.as_str().cmp(class))
+        {
+            Ok(label) => Ok(label as u32),
+            Err(_) => Err(format!(
+                "{name}: line {line}: class `{class}` is not in {}: is the synset file complete, \
+                 and the one that belongs to this list?",
+                self.file
+            )),
+        }
+    }
+}
+
+/// An `id synset ...` line taken apart: id, line, synset.
+fn id_and_synset(line: usize, text: &str) -> Option<(u64, usize, &str)> {
+    let mut words = text.split_whitespace();
+    let (id, synset) = (words.next()?, words.next()?);
+    (is_number(id) && is_synset(synset)).then(|| (number(id), line, synset))
+}
+
+/// Sorts synsets by their ids, which must be 1 to their number, each once.
+fn in_order_of_ids<'a>(
+    file: &str,
+    mut numbered: Vec<(u64, usize, &'a str)>,
+) -> Result<Vec<(usize, &'a str)>, String> {
+    numbered.sort_unstable();
+    let misplaced = numbered
+        .iter()
+        .zip(1..)
+        .find(|((id, ..), expected)| id != expected);
+    if let Some(((id, line, synset), expected)) = misplaced {
+        return Err(format!(
+            "{file}: line {line}: `{synset}` has id {id}, expected {expected}: ids are 1 to {}, \
+             each once",
+            numbered.len()
+        ));
+    }
+    Ok(numbered
+        .into_iter()
+        .map(|(_, line, synset)| (line, synset))
+        .collect())
+}
+
+/// The rows of a label file, without its header.
+fn read_rows(name: &str, text: &[u8]) -> Result<Vec<Cells>, String> {
+    let text = utf8(name, text)?;
+    let mut rows = match delimiter(text) {
+        Some(delimiter) => table(name, text, delimiter)?,
+        None => list(text),
+    };
+    if rows.len() > 1 && is_one_of(&HEADERS, &rows[0].first) {
+        rows.remove(0);
+    }
+    if rows.is_empty() {
+        return Err(format!("{name} is empty: expected a row for every image"));
+    }
+    if u32::try_from(rows.len()).is_err() {
+        return Err(format!(
+            "{name} has {} rows, expected at most {}",
+            rows.len(),
+            u32::MAX
+        ));
+    }
+    Ok(rows)
+}
+
+/// The text without its byte order mark.
+fn utf8<'a>(name: &str, text: &'a [u8]) -> Result<&'a str, String> {
+    match std::str::from_utf8(text) {
+        Ok(text) => Ok(text.strip_prefix('\u{FEFF}').unwrap_or(text)),
+        Err(error) => {
+            let before = &text[..error.valid_up_to()];
+            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            Err(format!(
+                "{name}: line {line} is not utf-8: save the file as utf-8"
+            ))
+        }
+    }
+}
+
+/// What separates the cells: the one of tab, comma and blanks that most of the first rows have.
+fn delimiter(text: &str) -> Option<u8> {
+    let rows_with = |delimiter: u8| {
+        let records = reader(text, delimiter).into_records().take(SAMPLED_ROWS);
+        records.flatten().filter(|record| record.len() > 1).count()
+    };
+    let (tabs, commas) = (rows_with(b'\t'), rows_with(b','));
+    let blanks = lines(text)
+        .take(SAMPLED_ROWS)
+        .filter(|(_, line)| two_words(line).is_some());
+    match blanks.count().max(commas) {
+        most if tabs > 0 && tabs >= most => Some(b'\t'),
+        most if commas > 0 && commas >= most => Some(b','),
+        _ => None,
+    }
+}
+
+fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .comment(Some(b'#'))
+        .delimiter(delimiter)
+        .from_reader(text.as_bytes())
+}
+
+/// Rows of a table with commas or tabs.
+fn table(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, String> {
+    let mut rows = Vec::new();
+    let mut class_column = 1;
+    for record in reader(text, delimiter).into_records() {
+        let record = record.map_err(|error| format!("{name}: {error}"))?;
+        if record.iter().all(|cell| cell.trim().is_empty()) {
+            continue;
+        }
+        if rows.is_empty() && record.len() > 2 && is_one_of(&HEADERS, &record[0]) {
+            class_column = record
+                .iter()
+                .position(|cell| is_one_of(&CLASS_HEADERS, cell))
+                .unwrap_or(1);
+        }
+        let class = record
+            .get(class_column)
+            .map(class_of_cell)
+            .filter(|class| !class.is_empty());
+        let line = record.position().map_or(0, |start| line_of(text, start));
+        rows.push(Cells {
+            line,
+            first: record[0].into(),
+            class: class.map(String::from),
+        });
+    }
+    Ok(rows)
+}
+
+/// The line a record is on; the reader's own count stops before empty lines and comments.
+fn line_of(text: &str, start: &csv::Position) -> usize {
+    let rest = usize::try_from(start.byte())
+        .ok()
+        .and_then(|byte| text.get(byte..));
+    let passed = |line: &&str| line.starts_with('#') || line.trim_end().is_empty();
+    let skipped = rest.unwrap_or_default().lines().take_while(passed).count();
+    start.line() as usize + skipped
+}
+
+/// Rows of a list with blanks, where a class may be several words.
+fn list(text: &str) -> Vec<Cells> {
+    let row = |(line, text)| match two_words(text) {
+        Some((first, rest)) => Cells {
+            line,
+            first: first.into(),
+            class: Some(class_of_cell(rest).into()),
+        },
+        None => Cells {
+            line,
+            first: text.into(),
+            class: None,
+        },
+    };
+    lines(text).map(row).collect()
+}
+
+/// Trimmed lines with their numbers, without empty ones and comments.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = (1..).zip(text.lines().map(str::trim));
+    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The first word and the rest of a trimmed line, if there is a rest.
+fn two_words(line: &str) -> Option<(&str, &str)> {
+    line.split_once(char::is_whitespace)
+        .map(|(first, rest)| (first, rest.trim_start()))
+}
+
+fn first_word(line: &str) -> &str {
+    two_words(line).map_or(line, |(first, _)| first)
+}
+
+/// A class cell without what Kaggle's solution file puts behind the class: boxes, as
+/// `n03995372 85 1 499 272` once or more.
+fn class_of_cell(cell: &str) -> &str {
+    let cell = cell.trim();
+    let words: Vec<&str> = cell.split_whitespace().collect();
+    let is_box = |group: &[&str]| {
+        is_synset(group[0]) && group.len() == 5 && group[1..].iter().all(|word| is_number(word))
+    };
+    if words.chunks(5).all(is_box) {
+        words.first().unwrap_or(&cell)
+    } else {
+        cell
+    }
+}
+
+/// Whether this is a WordNet id, such as `n03995372`.
+fn is_synset(word: &str) -> bool {
+    word.strip_prefix('n')
+        .is_some_and(|digits| digits.len() == 8 && is_number(digits))
+}
+
+fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The value of digits; past what fits, the largest there is, which every range check refuses.
+fn number(digits: &str) -> u64 {
+    digits.parse().unwrap_or(u64::MAX)
+}
+
+/// Whether this is a number of any kind, `-1` and `3.0` included.
+fn looks_numeric(word: &str) -> bool {
+    word.parse::<f64>().is_ok() && word.bytes().all(|byte| b"0123456789+-.".contains(&byte))
+}
+
+fn is_one_of(names: &[&str], cell: &str) -> bool {
+    names
+        .iter()
+        .any(|name| cell.trim().eq_ignore_ascii_case(name))
+}
+
+fn base_name(path: &[u8]) -> &[u8] {
+    path.iter()
+        .rposition(|byte| *byte == b'/')
+        .map_or(path, |slash| &path[slash + 1..])
+}
+
+/// The path up to the last dot of its base name; a leading dot is part of a name.
+fn without_extension(path: &[u8]) -> &[u8] {
+    let base_at = path.len() - base_name(path).len();
+    match path[base_at..].iter().rposition(|byte| *byte == b'.') {
+        None | Some(0) => path,
+        Some(dot) => &path[..base_at + dot],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A synset file whose order is not that of the names.
+    const SYNSETS: &str = "n02119789 kit fox\nn02100735 English setter\nn02110185 husky\n";
+
+    fn parse(text: &str) -> Result<Labels, String> {
+        Labels::parse("val.csv", text.as_bytes(), None)
+    }
+
+    fn parse_with(text: &str, synsets: &str) -> Result<Labels, String> {
+        Labels::parse(
+            "val.txt",
+            text.as_bytes(),
+            Some(("synsets.txt", synsets.as_bytes())),
+        )
+    }
+
+    fn class(labels: &Labels, path: &str) -> Option<String> {
+        let label = labels.by_name(path.as_bytes())?;
+        Some(labels.classes()[label as usize].clone())
+    }
+
+    fn assert_classes(labels: &Labels, expected: &[(&str, &str)]) {
+        for (path, wanted) in expected {
+            assert_eq!(class(labels, path).as_deref(), Some(*wanted), "{path}");
+        }
+    }
+
+    #[test]
+    fn commas_tabs_and_blanks_are_told_apart() {
+        let expected = [("a.jpg", "hot dog"), ("b.jpg", "cat")];
+        for text in [
+            "a.jpg,hot dog\nb.jpg,cat\n",
+            "a.jpg\thot dog\nb.jpg\tcat",
+            "a.jpg hot dog\nb.jpg   cat\n",
+            "\u{FEFF}filename,class\r\na.jpg,hot dog\r\n\r\n# pets\r\nb.jpg, cat \r\n",
+            "\"a.jpg\",\"hot dog\"\n\"b.jpg\",\"cat\"\n",
+        ] {
+            let labels = parse(text).unwrap();
+            assert_eq!(labels.classes(), ["cat", "hot dog"], "{text}");
+            assert_eq!(labels.kind(), Kind::ByName);
+            assert_classes(&labels, &expected);
+        }
+    }
+
+    #[test]
+    fn a_comma_in_some_names_of_a_list_does_not_make_it_a_table() {
+        let labels = parse("a,b.jpg cat\nc.jpg dog\n").unwrap();
+        assert_classes(&labels, &[("a,b.jpg", "cat"), ("c.jpg", "dog")]);
+    }
+
+    #[test]
+    fn a_quoted_cell_may_hold_the_delimiter_and_quotes() {
+        let labels = parse("\"a,\"\"1\"\".jpg\",\"crane, bird\"\nb.jpg,crane\n").unwrap();
+        assert_classes(
+            &labels,
+            &[("a,\"1\".jpg", "crane, bird"), ("b.jpg", "crane")],
+        );
+    }
+
+    #[test]
+    fn a_header_needs_a_row_after_it() {
+        assert_eq!(parse("Image_ID,label\na,cat\n").unwrap().classes(), ["cat"]);
+        assert_eq!(parse("image,label\n").unwrap().classes(), ["label"]);
+    }
+
+    #[test]
+    fn a_wide_table_says_in_its_header_which_column_is_the_class() {
+        let labels = parse("path,width,Label\na.jpg,500,cat\nb.jpg,375,dog\n").unwrap();
+        assert_classes(&labels, &[("a.jpg", "cat"), ("b.jpg", "dog")]);
+        let labels = parse("a.jpg,cat,500\nb.jpg,dog,375\n").unwrap();
+        assert_classes(&labels, &[("a.jpg", "cat"), ("b.jpg", "dog")]);
+    }
+
+    #[test]
+    fn boxes_behind_a_kaggle_class_are_dropped() {
+        let text = "ImageId,PredictionString\n\
+            ILSVRC2012_val_00048981,n03995372 85 1 499 272 \n\
+            ILSVRC2012_val_00037956,n03481172 131 0 499 254 n03481172 0 1 2 3\n\
+            ILSVRC2012_val_00026161,n02108000\n";
+        let labels = parse(text).unwrap();
+        assert_eq!(labels.classes(), ["n02108000", "n03481172", "n03995372"]);
+        let expected = [
+            ("ILSVRC2012_val_00048981.JPEG", "n03995372"),
+            ("val/ILSVRC2012_val_00037956.JPEG", "n03481172"),
+        ];
+        assert_classes(&labels, &expected);
+    }
+
+    #[test]
+    fn a_class_that_only_resembles_boxes_is_kept_whole() {
+        for class in [
+            "n03995372 85 1 499",
+            "n0399537 85 1 499 272",
+            "n03995372 85 1 499 left",
+        ] {
+            assert_eq!(parse(&format!("a,{class}\n")).unwrap().classes(), [class]);
+        }
+    }
+
+    #[test]
+    fn numbers_without_synsets_are_the_labels() {
+        let labels = parse("a.jpg 2\nb.jpg 10\nc.jpg 0\n").unwrap();
+        assert_eq!(labels.classes().len(), 11);
+        assert_eq!(labels.classes()[10], "10");
+        assert_eq!(labels.by_name(b"b.jpg"), Some(10));
+        assert_eq!(labels.by_name(b"c.jpg"), Some(0));
+    }
+
+    #[test]
+    fn a_number_too_large_for_a_label_is_refused() {
+        for number in ["1000000", "99999999999999999999999"] {
+            let error = parse(&format!("a 1\nb {number}\n")).unwrap_err();
+            let expected = format!(
+                "val.csv: line 2: class {number} is too large for a label, expected less than \
+                 1000000: is the second column the class?"
+            );
+            assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_labels_are_refused() {
+        for odd in ["-1", "3.0"] {
+            let error = parse(&format!("a 1\nb {odd}\n")).unwrap_err();
+            assert!(error.starts_with(&format!("val.csv: line 2: class {odd} is no label")));
+        }
+        assert_eq!(
+            parse("a 1\nb -1\nc cat\n").unwrap().classes(),
+            ["-1", "1", "cat"]
+        );
+    }
+
+    #[test]
+    fn a_list_of_ids_gives_labels_by_position() {
+        let labels = parse_with("3\n1\n\n2\n1\n", SYNSETS).unwrap();
+        assert_eq!(labels.kind(), Kind::ByPosition { rows: 4 });
+        assert_eq!(labels.classes(), ["n02100735", "n02110185", "n02119789"]);
+        let found: Vec<_> = (0..5).map(|row| labels.by_position(row)).collect();
+        assert_eq!(found, [Some(1), Some(2), Some(0), Some(2), None]);
+        assert_eq!(labels.by_name(b"3"), None);
+        assert_eq!(labels.names().count(), 0);
+    }
+
+    #[test]
+    fn a_list_of_ids_needs_synsets() {
+        let error = parse("490\n361\n").unwrap_err();
+        assert!(error.ends_with(": give `--synsets FILE`"), "{error}");
+    }
+
+    #[test]
+    fn an_id_out_of_range_names_line_value_range_and_cause() {
+        assert_eq!(
+            parse_with("1\n0\n", SYNSETS).unwrap_err(),
+            "val.txt: line 2: class number 0 is not in synsets.txt, expected 1 to 3: ILSVRC ids \
+             start at 1, so is this a list of labels that start at 0?"
+        );
+        let error = parse_with("1\n4\n", SYNSETS).unwrap_err();
+        assert!(
+            error.contains("class number 4") && error.contains("complete"),
+            "{error}"
+        );
+        let error = parse_with("a 0\nb 3\n", SYNSETS).unwrap_err();
+        assert!(
+            error.contains("expected 0 to 2: positions start at 0"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_number_behind_a_name_is_a_position_in_the_synset_file() {
+        let labels = parse_with("a.jpg 0\nb.jpg 1\n", SYNSETS).unwrap();
+        assert_eq!(labels.classes().len(), 3);
+        assert_classes(&labels, &[("a.jpg", "n02119789"), ("b.jpg", "n02100735")]);
+    }
+
+    #[test]
+    fn a_class_behind_a_name_must_be_in_the_synset_file() {
+        let labels = parse_with("a.jpg n02110185\n", SYNSETS).unwrap();
+        assert_eq!(labels.by_name(b"a.jpg"), Some(1));
+        let error = parse_with("a.jpg n00000000\n", SYNSETS).unwrap_err();
+        assert!(error.starts_with("val.txt: line 1: class `n00000000` is not in synsets.txt"));
+    }
+
+    #[test]
+    fn ids_in_a_synset_file_give_the_order() {
+        let labels = parse_with("1\n", "2 n02119789 kit fox\n1 n02100735 setter\n").unwrap();
+        assert_eq!(labels.by_position(0), Some(0));
+        let error = parse_with("1\n", "1 n02119789\n1 n02100735\n").unwrap_err();
+        let expected =
+            "synsets.txt: line 2: `n02100735` has id 1, expected 2: ids are 1 to 2, each once";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn a_synset_file_names_each_class_once() {
+        let error = parse_with("1\n", "n1\nn2\nn1 again\n").unwrap_err();
+        assert_eq!(
+            error,
+            "synsets.txt: line 3: `n1` is on line 1 already: keep one of them"
+        );
+        let error = parse_with("1\n", "\n# nothing\n").unwrap_err();
+        assert_eq!(error, "synsets.txt has no classes: expected one per line");
+    }
+
+    #[test]
+    fn a_file_is_found_by_path_base_name_and_stem() {
+        let labels = parse("a/1.jpg cat\na/2 dog\n3.jpg cow\n4 hen\n").unwrap();
+        let expected = [
+            ("a/1.jpg", "cat"),
+            ("a/2.png", "dog"),
+            ("deep/down/3.jpg", "cow"),
+            ("4.JPEG", "hen"),
+            ("deep/4.JPEG", "hen"),
+        ];
+        assert_classes(&labels, &expected);
+        for unknown in [
+            &b"b/1.jpg"[..],
+            b"3.png",
+            b"a/2.tar.gz",
+            b"\xFF\xFE.jpg",
+            b"",
+            b"/",
+            b".",
+        ] {
+            assert_eq!(labels.by_name(unknown), None);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_all_names_share_may_be_missing_from_the_path() {
+        let labels = parse("./val/a/1.jpg cat\n./val/b/1.jpg dog\n").unwrap();
+        let expected = [
+            ("a/1.jpg", "cat"),
+            ("b/1.jpg", "dog"),
+            ("./val/a/1.jpg", "cat"),
+        ];
+        assert_classes(&labels, &expected);
+        assert_eq!(labels.by_name(b"1.jpg"), None);
+    }
+
+    #[test]
+    fn a_row_without_a_class_or_a_name_is_refused() {
+        let error = parse("a.jpg,cat\n\n# gone\nb.jpg,\n").unwrap_err();
+        assert_eq!(error, "val.csv: line 4: `b.jpg` has no class");
+        let error = parse("a.jpg cat\nb.jpg\n").unwrap_err();
+        assert_eq!(error, "val.csv: line 2: `b.jpg` has no class");
+        let error = parse("a.jpg,cat\n,dog\n").unwrap_err();
+        assert_eq!(error, "val.csv: line 2: class `dog` has no file name");
+    }
+
+    #[test]
+    fn rows_that_agree_count_once_and_rows_that_contradict_are_refused() {
+        let labels = parse("a cat\nb dog\na cat\nc cow\n").unwrap();
+        let names: Vec<_> = labels.names().collect();
+        assert_eq!(names, [(1, "a"), (2, "b"), (4, "c")]);
+        assert_eq!(
+            parse("a,cat\n\nb,dog\na,dog\n").unwrap_err(),
+            "val.csv: line 4: `a` has class `dog`, on line 1 it has `cat`: keep one of them"
+        );
+    }
+
+    #[test]
+    fn a_file_without_rows_is_refused() {
+        for text in ["", "\n\r\n", "# only a comment\n", "\u{FEFF}"] {
+            assert_eq!(
+                parse(text).unwrap_err(),
+                "val.csv is empty: expected a row for every image"
+            );
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_refused_with_its_line() {
+        let error = Labels::parse("val.csv", b"a cat\nb d\xFFg\n", None).unwrap_err();
+        assert_eq!(
+            error,
+            "val.csv: line 2 is not utf-8: save the file as utf-8"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_table_parses_back(
+            files in proptest::collection::btree_map("[^\r\n]+", "[a-z][^\r\n]{0,5}", 1..20)
+        ) {
+            let files: BTreeMap<_, _> =
+                files.iter().map(|(name, class)| (name.as_str(), class.trim())).collect();
+            let quoted = csv::QuoteStyle::Always;
+            let mut table = csv::WriterBuilder::new().quote_style(quoted).from_writer(Vec::new());
+            table.write_record(["filename", "class"]).unwrap();
+            for (name, class) in &files {
+                table.write_record([name, class]).unwrap();
+            }
+            let labels = Labels::parse("t", &table.into_inner().unwrap(), None).unwrap();
+            let classes: BTreeSet<_> = files.values().copied().collect();
+            prop_assert!(labels.classes().iter().eq(classes));
+            prop_assert!(labels.names().map(|(_, name)| name).eq(files.keys().copied()));
+            for (name, class_name) in files {
+                let found = class(&labels, name);
+                prop_assert_eq!(found.as_deref(), Some(class_name));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(
+            text in "([a-c0-9n,\t \"#/.\r\n-]|n0000000[12]|\u{FEFF}|é){0,40}",
+            synsets in proptest::option::of("([12] )?(n0000000[12]|[a-c0-9 \n]){1,8}"),
+            path: Vec<u8>,
+        ) {
+            let synsets = synsets.as_ref().map(|text| ("s", text.as_bytes()));
+            if let Ok(labels) = Labels::parse("t", text.as_bytes(), synsets) {
+                let in_range = |label: u32| (label as usize) < labels.classes().len();
+                let _ = labels.by_name(&path);
+                for (_, name) in labels.names() {
+                    prop_assert!(labels.by_name(name.as_bytes()).is_some_and(in_range));
+                }
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(text: Vec<u8>, synsets: Option<Vec<u8>>) {
+            let _ = Labels::parse("t", &text, synsets.as_deref().map(|text| ("s", text)));
+        }
+    }
+}

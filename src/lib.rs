@@ -1,0 +1,40 @@
+//! shardpack turns an ImageFolder tree into large sequential shards that training jobs stream, and proves that they are intact.
+//!
+//! ```text
+//! list → scan → plan → claim → read ahead → pack → digest → put → record → publish
+//! ```
+//!
+//! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
+//! workers, one thread owning one shard; `publish` runs once, from records alone.
+//!
+//! Imports go downwards only: [`command`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`]) → parts ([`store`],
+//! [`format`], [`lookahead`]) → values ([`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
+//! the map with a sentence for each module.
+
+pub mod budget;
+pub mod card;
+pub mod checksum;
+pub mod cli;
+pub mod command;
+pub mod error;
+pub mod format;
+pub mod labels;
+pub mod listing;
+pub mod lookahead;
+pub mod manifest;
+pub mod pipeline;
+pub mod plan;
+pub mod policy;
+pub mod probe;
+pub mod progress;
+pub mod publish;
+pub mod reactor;
+pub mod record;
+pub mod resume;
+pub mod sample;
+pub mod scan;
+pub mod settings;
+pub mod signal;
+pub mod store;
+pub mod units;
+pub mod verify;

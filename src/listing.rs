@@ -1,0 +1,311 @@
+//! A source's files as they were listed, kept compactly: one string area and 16 bytes a file for each directory.
+//!
+//! Planning must hold every name of the dataset at once and may cost about 150 bytes a sample, so nothing here
+//! is a `String` or a `PathBuf` of its own. No rule about images or classes belongs here.
+
+use crate::sample::{SourcePath, Version};
+
+/// Everything a source holds below its root.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Directories with their files, sorted by path; the root's path is empty. Empty directories are there too.
+    pub dirs: Vec<Dir>,
+    /// Hidden files and directories passed over.
+    pub hidden: u64,
+    /// What could not be listed, or must not be read.
+    pub problems: Vec<Problem>,
+}
+
+impl Listing {
+    /// Number of files listed.
+    pub fn files(&self) -> u64 {
+        self.dirs.iter().map(|dir| dir.len() as u64).sum()
+    }
+}
+
+/// Why a source is refused; each kind has one remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProblemKind {
+    /// A file or directory that cannot be read.
+    Unreadable,
+    /// A symbolic link that leads to a directory it lies in.
+    Loop,
+    /// Neither file nor directory.
+    Special,
+    /// An image of no bytes.
+    ZeroLength,
+    /// A file over the format's limit.
+    TooLarge,
+    /// Files that would become one key or one field.
+    Collision,
+    /// A class directory without images.
+    EmptyClass,
+    /// Images beside class directories.
+    Loose,
+    /// An image without a label, or a label without an image.
+    Unlabelled,
+}
+
+impl ProblemKind {
+    /// Heading and remedy for a list of such problems.
+    pub fn explain(self) -> (&'static str, &'static str) {
+        match self {
+            ProblemKind::Unreadable => (
+                "cannot be read",
+                "mend the permissions or the link, or leave it out with `--exclude`",
+            ),
+            ProblemKind::Loop => (
+                "symbolic link leads back to a directory it lies in",
+                "remove the link",
+            ),
+            ProblemKind::Special => (
+                "neither a file nor a directory",
+                "remove it, or leave it out with `--exclude`",
+            ),
+            ProblemKind::ZeroLength => (
+                "image of zero length",
+                "restore or remove it, leave it out with `--exclude`, or give `--on-error skip`",
+            ),
+            ProblemKind::TooLarge => (
+                "too large for a field of this format",
+                "leave it out with `--exclude`",
+            ),
+            ProblemKind::Collision => (
+                "files that would become one key or one field",
+                "rename all but one, or leave them out with `--exclude`",
+            ),
+            ProblemKind::EmptyClass => (
+                "class directory without images",
+                "remove it, leave it out with `--exclude`, or keep the class with `--allow-empty`",
+            ),
+            ProblemKind::Loose => (
+                "image beside class directories",
+                "move it into a class directory, or leave it out with `--exclude`",
+            ),
+            ProblemKind::Unlabelled => (
+                "label and image do not match",
+                "correct the label file, or leave the image out with `--exclude`",
+            ),
+        }
+    }
+}
+
+/// One offender, with its path and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// What sort of problem it is.
+    pub kind: ProblemKind,
+    /// Path and details, ready to print.
+    pub what: String,
+}
+
+impl Problem {
+    /// A problem of `kind`.
+    pub fn new(kind: ProblemKind, what: impl Into<String>) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+        }
+    }
+}
+
+/// Renders all problems, grouped by kind, each group with its remedy.
+pub fn render(problems: &mut [Problem]) -> String {
+    problems.sort();
+    let mut out = String::new();
+    for group in problems.chunk_by(|a, b| a.kind == b.kind) {
+        let (heading, remedy) = group[0].kind.explain();
+        out.push_str(&format!("\n  {heading} ({}): {remedy}", group.len()));
+        for problem in group {
+            out.push_str(&format!("\n    {}", problem.what));
+        }
+    }
+    out
+}
+
+/// One directory and the files directly in it.
+#[derive(Debug, Default)]
+pub struct Dir {
+    /// Path below the source's root.
+    pub path: Vec<u8>,
+    arena: Vec<u8>,
+    files: Vec<File>,
+}
+
+/// Where a file's name and version lie in the directory's area: the name, then the tag if there is one.
+#[derive(Clone, Copy, Debug)]
+struct File {
+    at: u32,
+    name: u16,
+    /// Length of the entity tag, or [`File::TIME`]: then 8 bytes of modification time follow the name.
+    tag: u16,
+    size: u64,
+}
+
+impl File {
+    const TIME: u16 = u16::MAX;
+}
+
+/// A listed file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRef<'a> {
+    /// File name without its directory.
+    pub name: &'a [u8],
+    /// Length in bytes.
+    pub size: u64,
+    version: RawVersion<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RawVersion<'a> {
+    Time(i64),
+    Tag(&'a [u8]),
+}
+
+impl FileRef<'_> {
+    /// State of the file when it was listed.
+    pub fn version(&self) -> Version {
+        match self.version {
+            RawVersion::Time(ns) => Version::Mtime(ns),
+            RawVersion::Tag(tag) => Version::ETag(String::from_utf8_lossy(tag).into_owned()),
+        }
+    }
+}
+
+impl Dir {
+    /// An empty directory at `path` below the root.
+    pub fn new(path: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a file; false when it does not fit (64 KiB a name or tag, 4 GiB of names a directory).
+    #[must_use]
+    pub fn push(&mut self, name: &[u8], size: u64, version: &Version) -> bool {
+        let (Ok(at), Ok(name_len)) = (u32::try_from(self.arena.len()), u16::try_from(name.len()))
+        else {
+            return false;
+        };
+        let tag = match version {
+            Version::Mtime(_) => File::TIME,
+            Version::ETag(tag) => match u16::try_from(tag.len()) {
+                Ok(length) if length < File::TIME => length,
+                _ => return false,
+            },
+        };
+        self.arena.extend_from_slice(name);
+        match version {
+            Version::Mtime(ns) => self.arena.extend_from_slice(&ns.to_le_bytes()),
+            Version::ETag(tag) => self.arena.extend_from_slice(tag.as_bytes()),
+        }
+        self.files.push(File {
+            at,
+            name: name_len,
+            tag,
+            size,
+        });
+        true
+    }
+
+    /// Takes over the files of another part of the same directory.
+    #[must_use]
+    pub fn append(&mut self, other: Dir) -> bool {
+        if self.is_empty() {
+            let path = std::mem::take(&mut self.path);
+            *self = Dir { path, ..other };
+            return true;
+        }
+        (0..other.len()).all(|i| {
+            let file = other.file(i);
+            self.push(file.name, file.size, &file.version())
+        })
+    }
+
+    /// Number of files.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Whether no file lies directly in it.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The file at `index`.
+    pub fn file(&self, index: usize) -> FileRef<'_> {
+        let file = self.files[index];
+        let (name, rest) = self.arena[file.at as usize..].split_at(usize::from(file.name));
+        let version = match file.tag {
+            File::TIME => RawVersion::Time(i64::from_le_bytes(std::array::from_fn(|i| rest[i]))),
+            length => RawVersion::Tag(&rest[..usize::from(length)]),
+        };
+        FileRef {
+            name,
+            size: file.size,
+            version,
+        }
+    }
+
+    /// The path of the file at `index` below the root.
+    pub fn path_of(&self, index: usize) -> SourcePath {
+        SourcePath::join(&self.path, self.file(index).name)
+    }
+
+    /// Sorts the files by the given comparison of their names and gives spare memory back.
+    pub fn sort_by(&mut self, compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering) {
+        let arena = &self.arena;
+        let name = |f: &File| &arena[f.at as usize..f.at as usize + usize::from(f.name)];
+        self.files
+            .sort_unstable_by(|a, b| compare(name(a), name(b)));
+        self.files.shrink_to_fit();
+        self.arena.shrink_to_fit();
+    }
+
+    /// Keeps the files whose name satisfies `keep`; returns how many went.
+    pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) -> u64 {
+        let before = self.files.len();
+        let arena = &self.arena;
+        self.files
+            .retain(|f| keep(&arena[f.at as usize..f.at as usize + usize::from(f.name)]));
+        (before - self.files.len()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_come_back_as_they_went_in() {
+        let mut dir = Dir::new("a");
+        assert!(dir.push(b"y.jpg", 7, &Version::Mtime(-5)));
+        assert!(dir.push(
+            b"x.jpg",
+            9,
+            &Version::ETag("d41d8cd98f00b204e9800998ecf8427e-12".into())
+        ));
+        dir.sort_by(Ord::cmp);
+        assert_eq!(dir.file(0).name, b"x.jpg");
+        assert_eq!(
+            dir.file(0).version(),
+            Version::ETag("d41d8cd98f00b204e9800998ecf8427e-12".into())
+        );
+        assert_eq!(dir.file(1).size, 7);
+        assert_eq!(dir.file(1).version(), Version::Mtime(-5));
+        assert_eq!(dir.path_of(1).to_string(), "a/y.jpg");
+    }
+
+    #[test]
+    fn problems_are_listed_in_full_with_one_remedy_a_kind() {
+        let mut problems = vec![
+            Problem::new(ProblemKind::ZeroLength, "b.jpg"),
+            Problem::new(ProblemKind::Loop, "l -> ."),
+            Problem::new(ProblemKind::ZeroLength, "a.jpg"),
+        ];
+        let text = render(&mut problems);
+        assert!(text.contains("image of zero length (2)"));
+        assert!(text.find("a.jpg") < text.find("b.jpg"));
+    }
+}

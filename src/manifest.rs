@@ -1,0 +1,141 @@
+//! The manifest: what streaming readers and people open, and every committed snapshot of it.
+//!
+//! `docs/manifest.schema.json` is its JSON Schema. No time, host or path of the machine is in it: the same source and recipe give
+//! the same bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::plan::Recipe;
+use crate::record::Remark;
+use crate::store::{Sink, check_name};
+
+/// Name of the manifest below the destination.
+pub const MANIFEST: &str = "manifest.json";
+/// Value of [`Manifest::kind`].
+pub const MANIFEST_KIND: &str = "shardpack-manifest";
+
+/// One published shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    /// Name below the destination.
+    pub name: String,
+    /// Samples in it.
+    pub samples: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Its CRC-32, eight hexadecimal digits (Python: `zlib.crc32`).
+    pub crc32: String,
+    /// Its SHA-256, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Name of its index below the destination.
+    pub index: String,
+    /// Length of the index.
+    pub index_bytes: u64,
+    /// CRC-32 of the index.
+    pub index_crc32: String,
+}
+
+/// One split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitEntry {
+    /// Its name.
+    pub name: String,
+    /// Samples in all its shards.
+    pub samples: u64,
+    /// Bytes of all its shards.
+    pub bytes: u64,
+    /// Its shards in order.
+    pub shards: Vec<ShardEntry>,
+}
+
+/// A published dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Always `shardpack-manifest`.
+    pub kind: String,
+    /// Version of this form, 1.
+    pub version: u32,
+    /// Name of the dataset.
+    pub name: String,
+    /// Number of this snapshot, from 1.
+    pub snapshot: u64,
+    /// Digest of the plan it was made under.
+    pub plan: String,
+    /// The options.
+    pub recipe: Recipe,
+    /// Samples in all shards.
+    pub samples: u64,
+    /// Bytes of all shards.
+    pub bytes: u64,
+    /// Class names by label.
+    pub classes: Vec<String>,
+    /// The splits.
+    pub splits: Vec<SplitEntry>,
+    /// Samples of the source that are not in it, with the reason.
+    pub skipped: Vec<Remark>,
+    /// Samples that are in it although something about them is odd.
+    pub odd: Vec<Remark>,
+}
+
+impl Manifest {
+    /// All shards with their split's name.
+    pub fn shards(&self) -> impl Iterator<Item = (&str, &ShardEntry)> {
+        self.splits.iter().flat_map(|split| {
+            split
+                .shards
+                .iter()
+                .map(|shard| (split.name.as_str(), shard))
+        })
+    }
+
+    /// The file's bytes.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
+        text.push(b'\n');
+        Ok(text)
+    }
+
+    /// Reads a manifest; `name` is for messages. Names that leave the destination are refused.
+    pub fn decode(name: &str, text: &[u8]) -> Result<Self> {
+        let bad =
+            |what: String| Error::new(Kind::Damage, format!("{name}: not a manifest: {what}"));
+        let manifest: Self =
+            serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
+        if manifest.kind != MANIFEST_KIND || manifest.version != 1 {
+            return Err(bad(format!(
+                "`{}` version {}, this program knows `{MANIFEST_KIND}` version 1",
+                manifest.kind, manifest.version
+            )));
+        }
+        for (_, shard) in manifest.shards() {
+            check_name(&shard.name).map_err(|error| bad(error.to_string()))?;
+            check_name(&shard.index).map_err(|error| bad(error.to_string()))?;
+        }
+        Ok(manifest)
+    }
+
+    /// The destination's manifest, if it is published.
+    pub fn load(sink: &dyn Sink) -> Result<Option<Self>> {
+        match sink.get(MANIFEST)? {
+            Some(text) => Self::decode(&format!("{sink}/{MANIFEST}"), &text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The destination's manifest, or an error that says how to get one.
+    pub fn require(sink: &dyn Sink) -> Result<Self> {
+        Self::load(sink)?.ok_or_else(|| {
+            Error::failed(format!(
+                "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink}` to its end"
+            ))
+        })
+    }
+}
+
+/// Name of a snapshot below the destination.
+pub fn snapshot_name(number: u64) -> String {
+    format!("{}/snapshots/{number:08}.json", crate::resume::STATE)
+}

@@ -1,0 +1,363 @@
+//! One shard from its first sample to its record, and a worker's shards on scoped threads.
+//!
+//! One thread owns one shard: order needs no repair, and the first `?` drops everything that shard had started.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::budget::Budget;
+use crate::checksum::{Digest, Out};
+use crate::error::{Error, Kind, Result};
+use crate::format::Body;
+use crate::lookahead::{Content, Fetched, Lookahead};
+use crate::policy::{Policy, Verdict};
+use crate::probe::{HEAD_BYTES, ImageFormat, ImageInfo, TAIL_BYTES, Validate, probe, probe_ends};
+use crate::progress::Counters;
+use crate::record::{Remark, SampleRecord, ShardRecord, index_name};
+use crate::resume::{self, Stored};
+use crate::sample::{Field, Sample};
+use crate::signal::Stop;
+use crate::store::{Sink, Source};
+
+/// What packing needs to know and to touch.
+pub struct Run<'a> {
+    /// Where samples come from.
+    pub source: &'a dyn Source,
+    /// Where shards go.
+    pub sink: &'a dyn Sink,
+    /// The plan.
+    pub stored: &'a Stored,
+    /// What each packer may hold.
+    pub budget: Budget,
+    /// What to do about samples at fault.
+    pub policy: Policy,
+    /// Samples skipped by earlier runs of this plan.
+    pub skipped_before: u64,
+    /// Counts what happens.
+    pub counters: &'a Counters,
+    /// Says when to stop.
+    pub stop: &'a Stop,
+}
+
+/// What a run did.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Records of the shards made by this run, without their rows.
+    pub skipped: Vec<Remark>,
+    /// Samples at fault that were not skipped: nothing may be published.
+    pub refused: Vec<Remark>,
+    /// Samples packed although something about them is odd.
+    pub odd: Vec<Remark>,
+}
+
+/// State shared by the packers of one run.
+struct Shared {
+    next: AtomicUsize,
+    failed: AtomicBool,
+    skipped: AtomicU64,
+    outcome: Mutex<Outcome>,
+}
+
+/// Packs the shards of these numbers, several at once.
+pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
+    let shared = Shared {
+        next: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
+        skipped: AtomicU64::new(run.skipped_before),
+        outcome: Mutex::default(),
+    };
+    let jobs = run.budget.jobs.clamp(1, shards.len().max(1));
+    let results: Vec<Result<()>> = std::thread::scope(|scope| {
+        let worker = |_| {
+            scope.spawn(|| {
+                let result = Worker {
+                    run,
+                    shards,
+                    shared: &shared,
+                }
+                .work();
+                if result.is_err() {
+                    shared.failed.store(true, Ordering::Relaxed);
+                }
+                result
+            })
+        };
+        let threads: Vec<_> = (0..jobs).map(worker).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(Error::failed("a packer thread panicked")))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    // The error that made the others stop is the one to tell.
+    let cancelled = |error: &Error| error.to_string() == CANCELLED;
+    let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
+    errors.sort_by_key(cancelled);
+    if let Some(error) = errors.into_iter().next() {
+        return Err(error);
+    }
+    let mut outcome = shared
+        .outcome
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    for remarks in [&mut outcome.skipped, &mut outcome.refused, &mut outcome.odd] {
+        remarks.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+    Ok(outcome)
+}
+
+const CANCELLED: &str = "stopped because another shard failed";
+
+struct Worker<'a> {
+    run: &'a Run<'a>,
+    shards: &'a [usize],
+    shared: &'a Shared,
+}
+
+impl Worker<'_> {
+    fn work(&self) -> Result<()> {
+        let Run { budget, source, .. } = self.run;
+        let mut ahead = Lookahead::new(
+            *source,
+            self.samples(),
+            budget.window_bytes,
+            budget.stream_above,
+        );
+        while let Some(shard) = ahead.next_shard() {
+            self.pack_shard(shard?, &mut ahead)?;
+        }
+        Ok(())
+    }
+
+    /// The samples of the shards this worker claims, one shard after the other, claimed when their reads can begin.
+    fn samples(&self) -> impl Iterator<Item = Result<(usize, Sample)>> {
+        let mut shard = 0;
+        let mut samples = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(sample) = samples.next() {
+                    return Some(Ok((shard, sample)));
+                }
+                let next = self.shared.next.fetch_add(1, Ordering::Relaxed);
+                shard = *self.shards.get(next)?;
+                match resume::samples(self.run.sink, self.run.stored, shard) {
+                    Ok(list) => samples = list.into_iter(),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        })
+    }
+
+    fn check_stop(&self) -> Result<()> {
+        self.run.stop.check()?;
+        if self.shared.failed.load(Ordering::Relaxed) {
+            return Err(Error::failed(CANCELLED));
+        }
+        Ok(())
+    }
+
+    fn pack_shard<I>(&self, shard: usize, ahead: &mut Lookahead<'_, I>) -> Result<()>
+    where
+        I: Iterator<Item = Result<(usize, Sample)>>,
+    {
+        let Run {
+            stored,
+            sink,
+            counters,
+            ..
+        } = self.run;
+        let plan = &stored.plan.shards[shard];
+        let recipe = &stored.plan.recipe;
+        let mut packer = recipe.format.layout().packer();
+        let mut out = Digest::new(sink.create(&plan.name)?, recipe.sha256);
+        let mut record = ShardRecord {
+            split: plan.split.clone(),
+            plan: stored.digest.clone(),
+            ..ShardRecord::empty(&plan.name)
+        };
+        record.samples.reserve_exact(plan.samples as usize);
+        let mut refused = false;
+        for _ in 0..plan.samples {
+            self.check_stop()?;
+            let Some(fetched) = ahead.fetch() else {
+                return Err(Error::failed(format!(
+                    "{}: fewer samples than planned",
+                    plan.name
+                )));
+            };
+            let mut fetched = fetched?;
+            let bytes: u64 = fetched.sample.fields.iter().map(|field| field.size).sum();
+            match self.look(&mut fetched) {
+                Ok(image) if !refused => {
+                    let row =
+                        self.append(packer.as_mut(), &mut out, &plan.split, &fetched, image)?;
+                    record.odd.extend(odd(&fetched.sample, image));
+                    record.samples.push(row);
+                }
+                Ok(_) => {}
+                Err(error) => refused |= self.judge(&fetched.sample, error, &mut record)?,
+            }
+            ahead.recycle(fetched.contents);
+            counters.sample(bytes);
+        }
+        if refused {
+            return Ok(());
+        }
+        packer.finish(&mut out)?;
+        let (writer, sum) = out.finish();
+        writer.commit(sum.crc32)?;
+        record.bytes = sum.bytes;
+        record.crc32 = sum.crc32;
+        record.sha256 = sum.sha256;
+        sink.put(
+            &index_name(&plan.name),
+            &record.encode(&stored.plan.classes)?,
+        )?;
+        counters.shard(&plan.name, sum.bytes, record.samples.len() as u64);
+        let mut outcome = self.outcome();
+        outcome.skipped.extend(record.skipped);
+        outcome.odd.extend(record.odd);
+        Ok(())
+    }
+
+    fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
+        self.shared
+            .outcome
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// True when the shard cannot be published any more.
+    fn judge(&self, sample: &Sample, error: Error, record: &mut ShardRecord) -> Result<bool> {
+        let skipped = self.shared.skipped.load(Ordering::Relaxed);
+        let verdict = self.run.policy.judge(&error, skipped);
+        let path = sample
+            .image()
+            .map(|image| image.path.clone())
+            .unwrap_or_default();
+        let reason = error.to_string();
+        // The list of offenders names the path itself.
+        let reason = match reason.strip_prefix(&format!("{path}: ")) {
+            Some(rest) => rest.to_owned(),
+            None => reason,
+        };
+        let remark = Remark {
+            key: sample.key.clone(),
+            path,
+            reason,
+        };
+        match verdict {
+            Verdict::Abort => Err(error),
+            Verdict::Skip => {
+                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+                self.run.counters.skip();
+                record.skipped.push(remark);
+                Ok(false)
+            }
+            Verdict::Refuse => {
+                self.run.counters.refuse();
+                self.outcome().refused.push(remark);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Looks at what was read: failed reads, and the image itself.
+    fn look(&self, fetched: &mut Fetched) -> Result<Option<ImageInfo>> {
+        for content in &mut fetched.contents {
+            if content.is_err() {
+                // Taken out, so that the error itself is judged.
+                return match std::mem::replace(content, Ok(Content::Large)) {
+                    Err(error) => Err(error),
+                    Ok(_) => Ok(None),
+                };
+            }
+        }
+        let Some(field) = fetched.sample.image() else {
+            return Ok(None);
+        };
+        let level = self.run.stored.plan.recipe.validate;
+        let looked = match fetched.contents.first() {
+            Some(Ok(Content::Held(bytes))) => probe(bytes, level),
+            _ if level == Validate::None => Ok(None),
+            _ => self.look_at_ends(field)?.map(Some),
+        };
+        looked.map_err(|what| Error::new(Kind::Sample, format!("{}: {what}", field.path)))
+    }
+
+    fn look_at_ends(&self, field: &Field) -> Result<Result<ImageInfo, String>> {
+        let part = |length: usize| field.size.min(length as u64) as usize;
+        let head = self.run.source.range(field, 0, part(HEAD_BYTES))?;
+        let tail = part(TAIL_BYTES);
+        let tail = self
+            .run
+            .source
+            .range(field, field.size - tail as u64, tail)?;
+        Ok(probe_ends(&head, &tail, field.size))
+    }
+
+    fn append(
+        &self,
+        packer: &mut dyn crate::format::Packer,
+        out: &mut dyn Out,
+        split: &str,
+        fetched: &Fetched,
+        image: Option<ImageInfo>,
+    ) -> Result<SampleRecord> {
+        let plan = &self.run.stored.plan;
+        let sample = &fetched.sample;
+        let made = plan.recipe.make(sample, split, &plan.classes);
+        let mut streams = Vec::new();
+        for (field, content) in sample.fields.iter().zip(&fetched.contents) {
+            if matches!(content, Ok(Content::Large)) {
+                streams.push((self.run.source.stream(field)?, field.size));
+            }
+        }
+        let mut streams = streams.iter_mut();
+        let mut bodies: Vec<(&str, Body<'_>)> = made
+            .iter()
+            .map(|(name, body)| (*name, Body::Bytes(body)))
+            .collect();
+        for (field, content) in sample.fields.iter().zip(&fetched.contents) {
+            let body = match (content, ()) {
+                (Ok(Content::Held(bytes)), ()) => Body::Bytes(bytes),
+                _ => match streams.next() {
+                    Some((reader, size)) => Body::Stream {
+                        reader,
+                        size: *size,
+                    },
+                    None => return Err(Error::failed(format!("{}: no content", field.path))),
+                },
+            };
+            bodies.push((&field.name, body));
+        }
+        bodies.sort_by_key(|(name, _)| *name);
+        let placed = packer.append(out, &sample.key, &mut bodies)?;
+        let source = sample.image();
+        Ok(SampleRecord {
+            key: sample.key.clone(),
+            label: sample.label,
+            source_path: source.map(|field| field.path.clone()).unwrap_or_default(),
+            source_version: source.map_or(crate::sample::Version::Mtime(0), |field| {
+                field.version.clone()
+            }),
+            offset: placed.offset,
+            length: placed.length,
+            image,
+            fields: placed.fields,
+        })
+    }
+}
+
+/// An image that is another format than its name says is packed as it is, and told.
+fn odd(sample: &Sample, image: Option<ImageInfo>) -> Option<Remark> {
+    let field = sample.image()?;
+    let actual = image?.format;
+    let named = ImageFormat::of_extension(&field.name)?;
+    (actual != named).then(|| Remark {
+        key: sample.key.clone(),
+        path: field.path.clone(),
+        reason: format!("is {}, named as {}", actual.name(), named.name()),
+    })
+}

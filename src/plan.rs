@@ -1,0 +1,525 @@
+//! The plan: which samples go into which shard, in which order, under which recipe. Pure values; stored by [`crate::resume`].
+//!
+//! The digest covers everything that can change a byte of the output: the recipe, the class list, and every source file with its
+//! size and version. Where the source lies, how many threads work and what is skipped are no part of it.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Result};
+use crate::format::{Format, Layout};
+use crate::listing::{Problem, ProblemKind, render};
+use crate::probe::Validate;
+use crate::sample::{Sample, SourcePath, hex};
+use crate::scan::{Entry, Notes, Scan};
+
+/// In which order samples are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// By the first 8 bytes of SHA-256(seed as 8 little-endian bytes, key): random for training, the same for ever.
+    #[default]
+    Shuffled,
+    /// By the bytes of the key.
+    Listed,
+}
+
+/// How many shards a split is cut into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// As few equal shards as keep each within this many bytes.
+    ShardBytes(u64),
+    /// This many shards for each split.
+    Shards(u64),
+    /// As few equal shards as keep each within this many samples.
+    ShardSamples(u64),
+}
+
+/// The options that can change a byte of the output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// Name of the dataset, in its card and reader indexes.
+    pub name: String,
+    /// Shard layout.
+    pub format: Format,
+    /// Order of samples.
+    pub order: Order,
+    /// Seed of the shuffled order.
+    pub seed: u64,
+    /// Shard sizes.
+    pub cut: Cut,
+    /// Whether each sample gets a `json` field.
+    pub json: bool,
+    /// Whether shards get SHA-256 digests.
+    pub sha256: bool,
+    /// How closely images are looked at; decides what the index knows of them.
+    pub validate: Validate,
+    /// Splits named by the user, with their directories.
+    pub splits: Vec<(String, SourcePath)>,
+    /// Globs of what was taken.
+    pub include: Vec<String>,
+    /// Globs of what was left out.
+    pub exclude: Vec<String>,
+    /// Whether labels came from a file.
+    pub labels: bool,
+    /// Whether classes may be without images.
+    pub allow_empty: bool,
+}
+
+impl Recipe {
+    /// Names of the fields that are made, not read.
+    pub fn generated(&self) -> Vec<&'static str> {
+        if self.json {
+            vec!["cls", "json"]
+        } else {
+            vec!["cls"]
+        }
+    }
+
+    /// The made fields of a sample, with their content.
+    pub fn make(
+        &self,
+        sample: &Sample,
+        split: &str,
+        classes: &[String],
+    ) -> Vec<(&'static str, Vec<u8>)> {
+        let mut made = vec![("cls", sample.label.to_string().into_bytes())];
+        if self.json {
+            #[derive(Serialize)]
+            struct About<'a> {
+                class: &'a str,
+                filename: String,
+                label: u32,
+                split: &'a str,
+            }
+            let about = About {
+                class: classes
+                    .get(sample.label as usize)
+                    .map_or("", String::as_str),
+                filename: sample
+                    .image()
+                    .map(|image| image.path.to_string())
+                    .unwrap_or_default(),
+                label: sample.label,
+                split,
+            };
+            // Strings and a number always serialise.
+            made.push(("json", serde_json::to_vec(&about).unwrap_or_default()));
+        }
+        made
+    }
+
+    fn sample_bytes(
+        &self,
+        layout: &dyn Layout,
+        sample: &Sample,
+        split: &str,
+        classes: &[String],
+    ) -> u64 {
+        let made = self.make(sample, split, classes);
+        let made = made.iter().map(|(name, body)| (*name, body.len() as u64));
+        let read = sample
+            .fields
+            .iter()
+            .map(|field| (field.name.as_str(), field.size));
+        let fields: Vec<_> = made.chain(read).collect();
+        layout.sample_bytes(&sample.key, &fields)
+    }
+}
+
+/// One shard to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardPlan {
+    /// Name below the destination.
+    pub name: String,
+    /// Split it belongs to.
+    pub split: String,
+    /// Samples in it.
+    pub samples: u64,
+    /// Its length in bytes if nothing is skipped.
+    pub bytes: u64,
+    /// Bytes of source files in it.
+    pub source_bytes: u64,
+    /// SHA-256 of its samples' lines.
+    pub listing: String,
+}
+
+/// What is to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Always `shardpack-plan`.
+    pub kind: String,
+    /// Version of this form, 1.
+    pub version: u32,
+    /// The options.
+    pub recipe: Recipe,
+    /// Class names by label.
+    pub classes: Vec<String>,
+    /// Split names.
+    pub splits: Vec<String>,
+    /// The shards, split by split.
+    pub shards: Vec<ShardPlan>,
+}
+
+/// Value of [`Plan::kind`].
+pub const PLAN_KIND: &str = "shardpack-plan";
+
+impl Plan {
+    /// SHA-256 of the plan in its serialised form.
+    pub fn digest(&self) -> String {
+        // A plan holds strings and numbers only: serialising it cannot fail.
+        hex(&Sha256::digest(
+            serde_json::to_vec(self).unwrap_or_default(),
+        ))
+    }
+
+    /// Samples in all shards.
+    pub fn samples(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.samples).sum()
+    }
+
+    /// Bytes of all shards.
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+
+    /// The shards that worker `number` of `workers` packs.
+    pub fn part(&self, number: usize, workers: usize) -> impl Iterator<Item = usize> {
+        (number..self.shards.len()).step_by(workers.max(1))
+    }
+}
+
+/// A plan with its samples still in the compact form of the scan.
+pub struct Draft {
+    /// The plan.
+    pub plan: Plan,
+    /// Its digest.
+    pub digest: String,
+    scan: Scan,
+    /// For each shard, its entries.
+    ranges: Vec<std::ops::Range<usize>>,
+}
+
+impl Draft {
+    /// Orders and cuts the samples of a scan.
+    pub fn new(mut scan: Scan, recipe: Recipe) -> Result<Self> {
+        order(&mut scan, &recipe)?;
+        let layout = recipe.format.layout();
+        let sizes: Vec<u64> = scan
+            .entries
+            .par_iter()
+            .map(|entry| {
+                let split = &scan.splits[usize::from(entry.split)];
+                recipe.sample_bytes(layout, &scan.sample(entry), split, &scan.classes)
+            })
+            .collect();
+        let mut ranges = Vec::new();
+        let mut shards = Vec::new();
+        for (number, split) in scan.splits.iter().enumerate() {
+            let begin = scan
+                .entries
+                .partition_point(|e| usize::from(e.split) < number);
+            let end = scan
+                .entries
+                .partition_point(|e| usize::from(e.split) <= number);
+            let cuts = cut(&sizes[begin..end], layout.overhead_bytes(), recipe.cut);
+            for (index, range) in cuts.into_iter().enumerate() {
+                let range = begin + range.start..begin + range.end;
+                shards.push(ShardPlan {
+                    name: format!("data/{split}-{index:05}.{}", layout.extension()),
+                    split: split.clone(),
+                    samples: range.len() as u64,
+                    bytes: layout.overhead_bytes() + sizes[range.clone()].iter().sum::<u64>(),
+                    source_bytes: 0,
+                    listing: String::new(),
+                });
+                ranges.push(range);
+            }
+        }
+        drop(sizes);
+        let mut draft = Self {
+            plan: Plan {
+                kind: PLAN_KIND.to_owned(),
+                version: 1,
+                recipe,
+                classes: scan.classes.clone(),
+                splits: scan.splits.clone(),
+                shards,
+            },
+            digest: String::new(),
+            scan,
+            ranges,
+        };
+        let listings: Vec<_> = (0..draft.ranges.len())
+            .into_par_iter()
+            .map(|shard| draft.digest_listing(shard))
+            .collect();
+        for (shard, (listing, source_bytes)) in draft.plan.shards.iter_mut().zip(listings) {
+            shard.listing = listing;
+            shard.source_bytes = source_bytes;
+        }
+        draft.digest = draft.plan.digest();
+        Ok(draft)
+    }
+
+    /// What was seen besides samples.
+    pub fn notes(&self) -> &Notes {
+        &self.scan.notes
+    }
+
+    /// Samples of each class.
+    pub fn class_sizes(&self) -> &[u64] {
+        &self.scan.class_sizes
+    }
+
+    /// The samples of one shard, in order.
+    pub fn samples(&self, shard: usize) -> impl Iterator<Item = Sample> {
+        self.scan.entries[self.ranges[shard].clone()]
+            .iter()
+            .map(|entry| self.scan.sample(entry))
+    }
+
+    /// The samples of one shard, one JSON object a line.
+    pub fn lines(&self, shard: usize) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for sample in self.samples(shard) {
+            push_line(&mut lines, &sample);
+        }
+        lines
+    }
+
+    /// Digest of a shard's lines and bytes of its source files, without holding the lines.
+    fn digest_listing(&self, shard: usize) -> (String, u64) {
+        let mut digest = Sha256::new();
+        let mut line = Vec::new();
+        let mut bytes = 0;
+        for sample in self.samples(shard) {
+            line.clear();
+            push_line(&mut line, &sample);
+            digest.update(&line);
+            bytes += sample.fields.iter().map(|field| field.size).sum::<u64>();
+        }
+        (hex(&digest.finalize()), bytes)
+    }
+
+    /// Warnings a user should see before packing.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Cut::ShardBytes(limit) = self.plan.recipe.cut {
+            for (shard, plan) in self.plan.shards.iter().enumerate() {
+                if plan.bytes > limit {
+                    let names: Vec<_> = self.samples(shard).take(1).map(|s| s.key).collect();
+                    warnings.push(format!(
+                        "{}: {} bytes, over `--shard-size` {limit}: sample `{}` alone is larger; raise `--shard-size` or leave it out",
+                        plan.name, plan.bytes, names.join("")
+                    ));
+                }
+            }
+        }
+        if let Cut::Shards(wanted) = self.plan.recipe.cut {
+            for split in &self.plan.splits {
+                let made = self
+                    .plan
+                    .shards
+                    .iter()
+                    .filter(|s| s.split == *split)
+                    .count() as u64;
+                if made < wanted {
+                    warnings.push(format!(
+                        "split `{split}`: {made} shards instead of {wanted}, because it has only {made} samples"
+                    ));
+                }
+            }
+        }
+        let samples = self.scan.entries.len() as u64;
+        for (name, count) in &self.scan.notes.sidecars {
+            if *count < samples {
+                warnings.push(format!(
+                    "only {count} of {samples} samples have a `{name}` file: HuggingFace datasets wants the same fields in every sample"
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+fn push_line(lines: &mut Vec<u8>, sample: &Sample) {
+    // Writing strings and numbers to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *lines, sample);
+    lines.push(b'\n');
+}
+
+/// The samples in the lines of one shard.
+pub fn parse_lines(name: &str, lines: &[u8]) -> Result<Vec<Sample>> {
+    serde_json::Deserializer::from_slice(lines)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .map_err(|error| {
+            Error::failed(format!(
+                "{name}: the plan's list of samples cannot be read: {error}"
+            ))
+        })
+}
+
+/// Sorts the entries by split and then in the recipe's order; refuses two samples with one key.
+fn order(scan: &mut Scan, recipe: &Recipe) -> Result<()> {
+    let mut entries = std::mem::take(&mut scan.entries);
+    let known = &*scan;
+    match recipe.order {
+        Order::Shuffled => {
+            let seed = recipe.seed.to_le_bytes();
+            entries.par_iter_mut().for_each(|entry| {
+                let mut digest = Sha256::new();
+                digest.update(seed);
+                digest.update(known.key(entry).as_bytes());
+                let digest = digest.finalize();
+                entry.rank = u64::from_be_bytes(std::array::from_fn(|i| digest[i]));
+            });
+            entries.par_sort_unstable_by(|a, b| {
+                (a.split, a.rank)
+                    .cmp(&(b.split, b.rank))
+                    .then_with(|| known.compare_keys(a, b))
+            });
+        }
+        // Entries come grouped by directory and sorted in each, which a merging sort is quick with.
+        Order::Listed => {
+            entries.par_sort_by(|a, b| a.split.cmp(&b.split).then_with(|| known.compare_keys(a, b)))
+        }
+    }
+    let same = |pair: &&[Entry]| {
+        pair[0].rank == pair[1].rank && known.compare_keys(&pair[0], &pair[1]).is_eq()
+    };
+    let mut problems: Vec<Problem> = entries
+        .windows(2)
+        .filter(same)
+        .map(|pair| {
+            let paths = pair
+                .iter()
+                .filter_map(|e| known.sample(e).fields.first().map(|f| f.path.to_string()));
+            Problem::new(ProblemKind::Collision, paths.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    scan.entries = entries;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Error::source_data(format!(
+        "two samples with one key, nothing was written{}",
+        render(&mut problems)
+    )))
+}
+
+/// Cuts samples of these sizes into shards of nearly equal bytes; every shard has at least one sample.
+pub fn cut(sizes: &[u64], overhead: u64, by: Cut) -> Vec<std::ops::Range<usize>> {
+    let count = sizes.len() as u64;
+    if count == 0 {
+        return Vec::new();
+    }
+    let total: u64 = sizes.iter().sum();
+    match by {
+        Cut::Shards(shards) => spread(sizes, total, shards.clamp(1, count)),
+        Cut::ShardSamples(limit) => {
+            let shards = count.div_ceil(limit.max(1));
+            (0..shards)
+                .map(|i| (count * i / shards) as usize..(count * (i + 1) / shards) as usize)
+                .collect()
+        }
+        Cut::ShardBytes(limit) => {
+            let room = limit.saturating_sub(overhead).max(1);
+            let mut shards = total.div_ceil(room).clamp(1, count);
+            loop {
+                let cuts = spread(sizes, total, shards);
+                // A sample that is too large alone stays so with any number of shards.
+                let over = |range: &std::ops::Range<usize>| {
+                    range.len() > 1 && sizes[range.clone()].iter().sum::<u64>() > room
+                };
+                let over = cuts.iter().filter(|range| over(range)).count() as u64;
+                if over == 0 || shards == count {
+                    return cuts;
+                }
+                // Growing by a part of what is over ends soon even when a few huge samples dominate.
+                shards = (shards + (over / 4).max(1)).min(count);
+            }
+        }
+    }
+}
+
+/// Cuts where the running total comes nearest to equal parts.
+fn spread(sizes: &[u64], total: u64, shards: u64) -> Vec<std::ops::Range<usize>> {
+    let mut cuts = Vec::with_capacity(shards as usize);
+    let mut start = 0;
+    let mut at = 0;
+    let mut sum = 0u64;
+    for shard in 1..=shards {
+        let left = (shards - shard) as usize;
+        let ideal = (u128::from(total) * u128::from(shard) / u128::from(shards)) as u64;
+        // At least one sample here and one for every shard to come.
+        while at < sizes.len() - left && (at == start || sum + sizes[at] / 2 < ideal || left == 0) {
+            sum += sizes[at];
+            at += 1;
+        }
+        cuts.push(start..at);
+        start = at;
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn shards_are_even_and_there_is_no_runt() {
+        let cuts = cut(&[1024; 1000], 1024, Cut::ShardBytes(100 * 1024));
+        assert_eq!(cuts.len(), 11);
+        assert!(
+            cuts.iter().all(|c| (90..=91).contains(&c.len())),
+            "{cuts:?}"
+        );
+    }
+
+    #[test]
+    fn a_sample_over_the_shard_size_gets_a_shard_of_its_own() {
+        let mut sizes = vec![100; 20];
+        sizes[7] = 5000;
+        let cuts = cut(&sizes, 0, Cut::ShardBytes(1000));
+        for range in cuts {
+            let sum: u64 = sizes[range.clone()].iter().sum();
+            assert!(sum <= 1000 || range.len() == 1, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn more_shards_than_samples_gives_one_sample_each() {
+        assert_eq!(cut(&[5, 5, 5], 0, Cut::Shards(8)), [0..1, 1..2, 2..3]);
+        assert_eq!(cut(&[], 0, Cut::Shards(8)), []);
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_is_in_exactly_one_shard(
+            sizes in proptest::collection::vec(1u64..10_000, 1..300),
+            by in prop_oneof![(1u64..20).prop_map(Cut::Shards), (1u64..50).prop_map(Cut::ShardSamples), (1u64..50_000).prop_map(Cut::ShardBytes)],
+        ) {
+            let cuts = cut(&sizes, 1024, by);
+            let mut next = 0;
+            for range in &cuts {
+                prop_assert_eq!(range.start, next);
+                prop_assert!(range.end > range.start);
+                next = range.end;
+            }
+            prop_assert_eq!(next, sizes.len());
+            match by {
+                Cut::Shards(n) => prop_assert_eq!(cuts.len() as u64, n.min(sizes.len() as u64)),
+                Cut::ShardSamples(n) => prop_assert!(cuts.iter().all(|c| c.len() as u64 <= n)),
+                Cut::ShardBytes(limit) => {
+                    let fits = |c: &std::ops::Range<usize>| sizes[c.clone()].iter().sum::<u64>() + 1024 <= limit;
+                    prop_assert!(cuts.iter().all(|c| c.len() == 1 || fits(c)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Records become a snapshot, put if absent, and then `manifest.json`: the one moment at which a dataset appears.
+
+use rayon::prelude::*;
+
+use crate::card;
+use crate::checksum::crc_text;
+use crate::error::{Error, Kind, Result};
+use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
+use crate::plan::ShardPlan;
+use crate::record::{Footer, index_name};
+use crate::resume::{Stored, done};
+use crate::store::Sink;
+
+/// Missing shards named in a message.
+const NAMED: usize = 5;
+
+/// Checks that every shard of the plan is there and commits the manifest. Done twice, it changes nothing the second time.
+pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
+    let done = done(sink, stored)?;
+    let missing: Vec<_> = stored
+        .plan
+        .shards
+        .iter()
+        .zip(&done)
+        .filter_map(|(shard, footer)| footer.is_none().then_some(shard.name.as_str()))
+        .collect();
+    if !missing.is_empty() {
+        return Err(Error::failed(format!(
+            "{sink}: {} of {} shards are not packed yet ({}{}): run `shardpack pack {sink}` first",
+            missing.len(),
+            done.len(),
+            missing[..missing.len().min(NAMED)].join(", "),
+            if missing.len() > NAMED { ", …" } else { "" }
+        )));
+    }
+    let entries: Vec<(ShardEntry, Footer)> = stored
+        .plan
+        .shards
+        .par_iter()
+        .map(|shard| entry(sink, shard))
+        .collect::<Result<_>>()?;
+    let manifest = manifest(stored, entries);
+    put_beside(sink, &manifest)?;
+
+    let text = manifest.encode()?;
+    let snapshot = snapshot_name(manifest.snapshot);
+    if !sink.put_if_absent(&snapshot, &text)? {
+        let theirs = sink.get(&snapshot)?.unwrap_or_default();
+        if theirs != text {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!(
+                    "{sink}/{snapshot} was published by another plan: choose another destination"
+                ),
+            ));
+        }
+    }
+    if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
+        sink.put(MANIFEST, &text)?;
+    }
+    Ok(manifest)
+}
+
+/// Reads a shard's record whole, so that what the manifest says of it was really there.
+fn entry(sink: &dyn Sink, shard: &ShardPlan) -> Result<(ShardEntry, Footer)> {
+    let index = index_name(&shard.name);
+    let file = sink.get(&index)?.ok_or_else(|| {
+        Error::failed(format!(
+            "{sink}/{index} vanished: run `shardpack pack {sink}` again"
+        ))
+    })?;
+    let size = file.len() as u64;
+    let footer = Footer::decode(&index, &file, size)?.map_err(|_| {
+        Error::new(
+            Kind::Damage,
+            format!("{sink}/{index}: its footer cannot be found"),
+        )
+    })?;
+    let entry = ShardEntry {
+        name: shard.name.clone(),
+        samples: footer.samples,
+        bytes: footer.bytes,
+        crc32: footer.crc32.clone(),
+        sha256: footer.sha256.clone(),
+        index,
+        index_bytes: size,
+        index_crc32: crc_text(crc32fast::hash(&file)),
+    };
+    Ok((entry, footer))
+}
+
+fn manifest(stored: &Stored, entries: Vec<(ShardEntry, Footer)>) -> Manifest {
+    let plan = &stored.plan;
+    let mut splits: Vec<SplitEntry> = plan
+        .splits
+        .iter()
+        .map(|name| SplitEntry {
+            name: name.clone(),
+            samples: 0,
+            bytes: 0,
+            shards: Vec::new(),
+        })
+        .collect();
+    let mut skipped = Vec::new();
+    let mut odd = Vec::new();
+    for (entry, footer) in entries {
+        if let Some(split) = splits.iter_mut().find(|split| split.name == footer.split) {
+            split.samples += entry.samples;
+            split.bytes += entry.bytes;
+            split.shards.push(entry);
+        }
+        skipped.extend(footer.skipped);
+        odd.extend(footer.odd);
+    }
+    Manifest {
+        kind: MANIFEST_KIND.to_owned(),
+        version: 1,
+        name: plan.recipe.name.clone(),
+        snapshot: 1,
+        plan: stored.digest.clone(),
+        recipe: plan.recipe.clone(),
+        samples: splits.iter().map(|split| split.samples).sum(),
+        bytes: splits.iter().map(|split| split.bytes).sum(),
+        classes: plan.classes.clone(),
+        splits,
+        skipped,
+        odd,
+    }
+}
+
+/// Writes what people and tools look for beside the manifest, before it.
+fn put_beside(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
+    let mut files = vec![("README.md", card::render(manifest))];
+    let sums: String = manifest
+        .shards()
+        .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
+        .collect();
+    if !sums.is_empty() {
+        files.push(("SHA256SUMS", sums));
+    }
+    for (name, text) in files {
+        // A card that somebody completed by hand stays.
+        if sink.get(name)?.is_none() {
+            sink.put(name, text.as_bytes())?;
+        }
+    }
+    Ok(())
+}

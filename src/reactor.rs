@@ -1,0 +1,424 @@
+//! The one seam between code that waits and work that runs elsewhere: [`Reactor::start`] gives a [`Pending`].
+//!
+//! Whoever waits for work that nobody has begun runs it itself. So the same code is inline when files are warm (the
+//! hand-off would cost more than the read) and hundreds deep when every read waits 100 ms. How deep is Little's law:
+//! enough readers that the blocked time of a read, measured as it goes, does not keep the packers waiting.
+//!
+//! Work may block but must not wait for other work.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::{Error, Result};
+
+/// Reads a second that the packers of one machine can use at most; with the blocked time of a read it gives the depth.
+const READS_PER_SECOND: f64 = 30_000.0;
+/// Depth before anything was measured: deep enough to find out quickly, shallow enough to cost nothing when warm.
+const FIRST_DEPTH: usize = 64;
+/// Blocked times remembered; the median of so many is not moved by a preemption or one slow disk access.
+const REMEMBERED: usize = 9;
+/// A reader thread's stack in bytes; its work is a few system calls.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Work that gets a used buffer, to be filled or dropped.
+type Work<T> = Box<dyn FnOnce(Vec<u8>) -> Result<T> + Send>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A poisoned lock means a reader panicked: its task is lost and says so, the others are intact.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+enum Progress<T> {
+    Queued(Work<T>),
+    Running,
+    Done(Result<T>),
+    /// Handed over, or nobody wants it any more.
+    Gone,
+}
+
+struct Task<T> {
+    progress: Mutex<Progress<T>>,
+    done: Condvar,
+}
+
+/// What the queue knows of a task.
+trait Runnable: Send + Sync {
+    /// Takes the work if nobody has; the closure runs it and stores the result.
+    fn claim(self: Arc<Self>) -> Option<Box<dyn FnOnce() + Send>>;
+    fn is_queued(&self) -> bool;
+}
+
+impl<T: Send + 'static> Task<T> {
+    fn take(&self) -> Option<Work<T>> {
+        let mut progress = lock(&self.progress);
+        match std::mem::replace(&mut *progress, Progress::Running) {
+            Progress::Queued(work) => Some(work),
+            other => {
+                *progress = other;
+                None
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Runnable for Task<T> {
+    fn claim(self: Arc<Self>) -> Option<Box<dyn FnOnce() + Send>> {
+        let work = self.take()?;
+        Some(Box::new(move || {
+            let mut guard = Unfinished(Some(&self));
+            let result = work(Vec::new());
+            guard.0 = None;
+            self.store(result);
+        }))
+    }
+
+    fn is_queued(&self) -> bool {
+        matches!(*lock(&self.progress), Progress::Queued(_))
+    }
+}
+
+impl<T> Task<T> {
+    fn store(&self, result: Result<T>) {
+        let mut progress = lock(&self.progress);
+        if matches!(*progress, Progress::Running) {
+            *progress = Progress::Done(result);
+        }
+        drop(progress);
+        self.done.notify_all();
+    }
+}
+
+/// Turns a panic of the work into an error for whoever waits.
+struct Unfinished<'a, T>(Option<&'a Task<T>>);
+
+impl<T> Drop for Unfinished<'_, T> {
+    fn drop(&mut self) {
+        if let Some(task) = self.0 {
+            task.store(Err(Error::failed("a reader thread panicked")));
+        }
+    }
+}
+
+/// A value that work started elsewhere will deliver. Dropped, the work is forgotten if it has not begun.
+#[must_use]
+pub struct Pending<T: Send + 'static> {
+    task: Arc<Task<T>>,
+    shared: Arc<Shared>,
+}
+
+impl<T: Send + 'static> Pending<T> {
+    /// Waits for the value, or runs the work here if nobody has begun it; `scratch` is a buffer it may use up.
+    pub fn wait(self, scratch: Vec<u8>) -> Result<T> {
+        let mut state = lock(&self.shared.state);
+        loop {
+            if state.running < self.shared.reads {
+                if let Some(work) = self.task.take() {
+                    state.running += 1;
+                    state.forget_begun();
+                    drop(state);
+                    return self.shared.timed(|| work(scratch));
+                }
+                break;
+            }
+            if !self.task.is_queued() {
+                break;
+            }
+            state.waiting += 1;
+            state = wait(&self.shared.slot, state);
+            state.waiting -= 1;
+        }
+        drop(state);
+        let mut progress = lock(&self.task.progress);
+        loop {
+            match std::mem::replace(&mut *progress, Progress::Gone) {
+                Progress::Done(result) => return result,
+                Progress::Running => *progress = Progress::Running,
+                Progress::Queued(_) | Progress::Gone => {
+                    return Err(Error::failed("a read was given up"));
+                }
+            }
+            progress = wait(&self.task.done, progress);
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Pending<T> {
+    fn drop(&mut self) {
+        let mut progress = lock(&self.task.progress);
+        if !matches!(*progress, Progress::Running) {
+            *progress = Progress::Gone;
+        }
+    }
+}
+
+fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition
+        .wait(guard)
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+struct State {
+    queue: VecDeque<Arc<dyn Runnable>>,
+    /// Work running now, on readers and on waiting threads.
+    running: usize,
+    /// Reader threads busy, parked, and together.
+    busy: usize,
+    parked: usize,
+    threads: usize,
+    /// Threads that wait for a place to run their own work.
+    waiting: usize,
+    depth: usize,
+    blocked: [Duration; REMEMBERED],
+    measured: usize,
+    closed: bool,
+}
+
+impl State {
+    /// Drops tasks from the front that their owners ran themselves.
+    fn forget_begun(&mut self) {
+        while self.queue.front().is_some_and(|task| !task.is_queued()) {
+            self.queue.pop_front();
+        }
+    }
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// There is work for a parked reader.
+    work: Condvar,
+    /// One piece of work ended.
+    slot: Condvar,
+    reads: usize,
+    floor: usize,
+}
+
+impl Shared {
+    /// Runs `work`, counted in `running` by the caller, and learns from how long it was blocked.
+    fn timed<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        struct Running<'a>(&'a Arc<Shared>, Instant, Duration);
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                let busy = thread_time().saturating_sub(self.2);
+                self.0.ended(self.1.elapsed().saturating_sub(busy));
+            }
+        }
+        let _running = Running(self, Instant::now(), thread_time());
+        work()
+    }
+
+    fn ended(self: &Arc<Self>, blocked: Duration) {
+        let mut state = lock(&self.state);
+        state.running -= 1;
+        let at = state.measured % REMEMBERED;
+        state.blocked[at] = blocked;
+        state.measured += 1;
+        if state.measured > REMEMBERED / 2 {
+            let mut known = state.blocked;
+            let known = &mut known[..state.measured.min(REMEMBERED)];
+            let middle = known.len() / 2;
+            let (_, median, _) = known.select_nth_unstable(middle);
+            let depth = (median.as_secs_f64() * READS_PER_SECOND) as usize;
+            state.depth = depth.clamp(self.floor, self.reads);
+        }
+        self.staff(&mut state);
+        let waiting = state.waiting > 0;
+        drop(state);
+        if waiting {
+            self.slot.notify_all();
+        }
+    }
+
+    /// Wakes or adds a reader if there is work that one may take.
+    fn staff(self: &Arc<Self>, state: &mut State) {
+        if state.queue.is_empty() || state.busy >= state.depth {
+            return;
+        }
+        if state.parked > 0 {
+            self.work.notify_one();
+        } else if state.threads < state.depth {
+            let shared = Arc::clone(self);
+            let spawned = std::thread::Builder::new()
+                .name("reader".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || shared.reader());
+            match spawned {
+                Ok(_) => state.threads += 1,
+                // No more threads to be had: the ones there are, and those who wait, do the work.
+                Err(_) => state.depth = state.threads,
+            }
+        }
+    }
+
+    fn reader(self: Arc<Self>) {
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed {
+                return;
+            }
+            if state.busy < state.depth && state.running < self.reads {
+                if let Some(task) = state.queue.pop_front() {
+                    let Some(run) = task.claim() else { continue };
+                    state.busy += 1;
+                    state.running += 1;
+                    drop(state);
+                    self.timed(run);
+                    state = lock(&self.state);
+                    state.busy -= 1;
+                    continue;
+                }
+            }
+            state.parked += 1;
+            state = wait(&self.work, state);
+            state.parked -= 1;
+        }
+    }
+}
+
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// Starts work, at most so many pieces at once.
+pub struct Reactor {
+    shared: Arc<Shared>,
+}
+
+impl Reactor {
+    /// At most `reads` pieces of work at once, in flight or run by those who wait; `floor` readers are kept busy even
+    /// when nothing blocks, for callers who would otherwise leave a core idle.
+    pub fn new(reads: usize, floor: usize) -> Self {
+        let reads = reads.max(1);
+        let state = State {
+            queue: VecDeque::new(),
+            running: 0,
+            busy: 0,
+            parked: 0,
+            threads: 0,
+            waiting: 0,
+            depth: FIRST_DEPTH.clamp(floor, reads.max(floor)),
+            blocked: [Duration::ZERO; REMEMBERED],
+            measured: 0,
+            closed: false,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                work: Condvar::new(),
+                slot: Condvar::new(),
+                reads,
+                floor: floor.min(reads),
+            }),
+        }
+    }
+
+    /// Queues `work` and returns at once.
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Vec<u8>) -> Result<T> + Send + 'static,
+    ) -> Pending<T> {
+        let task = Arc::new(Task {
+            progress: Mutex::new(Progress::Queued(Box::new(work))),
+            done: Condvar::new(),
+        });
+        let mut state = lock(&self.shared.state);
+        state
+            .queue
+            .push_back(Arc::clone(&task) as Arc<dyn Runnable>);
+        self.shared.staff(&mut state);
+        drop(state);
+        Pending {
+            task,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.closed = true;
+        state.queue.clear();
+        drop(state);
+        // Readers end by themselves: one that hangs in a dead mount must not hang the process too.
+        self.shared.work.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn work_nobody_has_begun_runs_on_the_thread_that_waits() {
+        let reactor = Reactor::new(1, 0);
+        lock(&reactor.shared.state).depth = 0;
+        let here = std::thread::current().id();
+        let pending = reactor.start(move |_| Ok(std::thread::current().id() == here));
+        assert!(pending.wait(Vec::new()).unwrap());
+    }
+
+    #[test]
+    fn slow_work_goes_as_deep_as_allowed_and_never_deeper() {
+        static NOW: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let reactor = Reactor::new(24, 0);
+        let pending: Vec<_> = (0..240)
+            .map(|i| {
+                reactor.start(move |_| {
+                    MOST.fetch_max(NOW.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(10));
+                    NOW.fetch_sub(1, Ordering::SeqCst);
+                    Ok(i)
+                })
+            })
+            .collect();
+        for (i, pending) in pending.into_iter().enumerate() {
+            assert_eq!(pending.wait(Vec::new()).unwrap(), i);
+        }
+        assert_eq!(MOST.load(Ordering::SeqCst), 24);
+    }
+
+    #[test]
+    fn quick_work_comes_down_to_no_readers_at_all() {
+        let reactor = Reactor::new(256, 0);
+        for _ in 0..100 {
+            reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
+        }
+        assert!(lock(&reactor.shared.state).depth <= 8);
+    }
+
+    #[test]
+    fn a_panic_in_a_reader_is_an_error_for_whoever_waits() {
+        let reactor = Reactor::new(4, 4);
+        let pending = reactor.start::<()>(|_| panic!("boom"));
+        while pending.task.is_queued() {
+            std::thread::yield_now();
+        }
+        let error = pending.wait(Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "a reader thread panicked");
+    }
+
+    #[test]
+    fn work_that_was_given_up_is_not_done() {
+        let reactor = Reactor::new(1, 0);
+        lock(&reactor.shared.state).depth = 0;
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ran);
+        drop(reactor.start(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }));
+        reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+        assert!(lock(&reactor.shared.state).queue.is_empty());
+    }
+}

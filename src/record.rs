@@ -1,0 +1,710 @@
+//! What is known of a finished shard: one row a sample, stored as the Parquet index that is also the completion record.
+//!
+//! The rows are for DuckDB, pandas and polars; the footer's `shardpack` entry says under which plan the shard was made, how
+//! long it is, its checksum, and what was skipped. Written only after the shard itself is durable.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::probe::{ImageFormat, ImageInfo};
+use crate::sample::{SourcePath, Version};
+
+/// The index's columns. `docs/manifest.md` explains them.
+pub const SCHEMA: &str = "message shardpack_index {
+  required binary key (UTF8);
+  required binary split (UTF8);
+  required binary shard (UTF8);
+  required int64 ordinal;
+  required int64 label;
+  required binary class (UTF8);
+  required binary source_path (UTF8);
+  optional binary source_path_bytes;
+  required binary source_version (UTF8);
+  required int64 offset;
+  required int64 length;
+  optional int32 width;
+  optional int32 height;
+  optional binary format (UTF8);
+  required group fields (LIST) {
+    repeated group list {
+      required group element {
+        required binary name (UTF8);
+        required int64 offset;
+        required int64 length;
+        required int64 crc32;
+      }
+    }
+  }
+}";
+
+/// Name of the footer entry.
+const FOOTER_KEY: &str = "shardpack";
+/// Bytes read from the end of an index at first to find its footer.
+pub const FOOTER_GUESS: u64 = 64 * 1024;
+
+/// One field of a packed sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldRecord {
+    /// Field name.
+    pub name: String,
+    /// First content byte in the shard.
+    pub offset: u64,
+    /// Content length in bytes.
+    pub length: u64,
+    /// CRC-32 of the content.
+    pub crc32: u32,
+}
+
+/// One packed sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleRecord {
+    /// Unique over the dataset.
+    pub key: String,
+    /// Class number, 0-based.
+    pub label: u32,
+    /// The image's path below the source's root.
+    pub source_path: SourcePath,
+    /// State of the image file at planning time.
+    pub source_version: Version,
+    /// First byte of the sample in the shard, framing included.
+    pub offset: u64,
+    /// Bytes from there to the next sample.
+    pub length: u64,
+    /// What the image's header says, if it was looked at.
+    pub image: Option<ImageInfo>,
+    /// Its fields in shard order.
+    pub fields: Vec<FieldRecord>,
+}
+
+impl Default for SampleRecord {
+    fn default() -> Self {
+        Self {
+            key: String::new(),
+            label: 0,
+            source_path: SourcePath::default(),
+            source_version: Version::Mtime(0),
+            offset: 0,
+            length: 0,
+            image: None,
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// A sample or file with a remark: why it was skipped, or what is odd about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// Key of the sample.
+    pub key: String,
+    /// The file concerned.
+    pub path: SourcePath,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A finished shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardRecord {
+    /// Name of the shard below the destination.
+    pub shard: String,
+    /// Split it belongs to.
+    pub split: String,
+    /// Digest of the plan it was made under.
+    pub plan: String,
+    /// Length of the shard.
+    pub bytes: u64,
+    /// CRC-32 of the shard.
+    pub crc32: u32,
+    /// SHA-256 of the shard, when asked for.
+    pub sha256: Option<String>,
+    /// The samples in shard order.
+    pub samples: Vec<SampleRecord>,
+    /// Planned samples that are not in it.
+    pub skipped: Vec<Remark>,
+    /// Samples that are in it although something about them is odd.
+    pub odd: Vec<Remark>,
+}
+
+/// The footer entry: everything about a shard but its rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footer {
+    /// Version of this entry, 1.
+    pub version: u32,
+    /// Digest of the plan.
+    pub plan: String,
+    /// Name of the shard below the destination.
+    pub shard: String,
+    /// Split it belongs to.
+    pub split: String,
+    /// Samples in the shard.
+    pub samples: u64,
+    /// Length of the shard.
+    pub bytes: u64,
+    /// CRC-32 of the shard, eight hexadecimal digits.
+    pub crc32: String,
+    /// SHA-256 of the shard, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Planned samples that are not in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Remark>,
+    /// Samples that are in it although something about them is odd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub odd: Vec<Remark>,
+}
+
+/// The index's name for a shard's name: `data/train-00000.tar` → `index/train-00000.parquet`.
+pub fn index_name(shard: &str) -> String {
+    let base = shard.rsplit('/').next().unwrap_or(shard);
+    let stem = base.split('.').next().unwrap_or(base);
+    format!("index/{stem}.parquet")
+}
+
+fn damaged(name: &str, error: impl std::fmt::Display) -> Error {
+    Error::new(
+        Kind::Damage,
+        format!("{name}: not a readable index: {error}"),
+    )
+}
+
+/// Columns of one kind being collected or read.
+fn text(value: &str) -> ByteArray {
+    ByteArray::from(value.as_bytes().to_vec())
+}
+
+impl ShardRecord {
+    /// A record of nothing yet.
+    pub fn empty(shard: &str) -> Self {
+        Self {
+            shard: shard.to_owned(),
+            split: String::new(),
+            plan: String::new(),
+            bytes: 0,
+            crc32: 0,
+            sha256: None,
+            samples: Vec::new(),
+            skipped: Vec::new(),
+            odd: Vec::new(),
+        }
+    }
+
+    fn footer(&self) -> Footer {
+        Footer {
+            version: 1,
+            plan: self.plan.clone(),
+            shard: self.shard.clone(),
+            split: self.split.clone(),
+            samples: self.samples.len() as u64,
+            bytes: self.bytes,
+            crc32: crate::checksum::crc_text(self.crc32),
+            sha256: self.sha256.clone(),
+            skipped: self.skipped.clone(),
+            odd: self.odd.clone(),
+        }
+    }
+
+    /// The index file. The same record gives the same bytes. `classes` are the class names by label.
+    pub fn encode(&self, classes: &[String]) -> Result<Vec<u8>> {
+        let footer = serde_json::to_string(&self.footer())
+            .map_err(|error| Error::failed(format!("{}: {error}", self.shard)))?;
+        self.write_parquet(classes, footer).map_err(|error| {
+            Error::failed(format!("{}: index cannot be encoded: {error}", self.shard))
+        })
+    }
+
+    fn write_parquet(&self, classes: &[String], footer: String) -> Result<Vec<u8>, ParquetError> {
+        let schema = Arc::new(parse_message_type(SCHEMA)?);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+            .set_created_by("shardpack".to_owned())
+            .set_key_value_metadata(Some(vec![KeyValue::new(FOOTER_KEY.to_owned(), footer)]))
+            .build();
+        let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+        let mut group = writer.next_row_group()?;
+        let mut index = 0;
+        while let Some(mut column) = group.next_column()? {
+            self.write_column(index, classes, column.untyped())?;
+            column.close()?;
+            index += 1;
+        }
+        group.close()?;
+        writer.into_inner()
+    }
+
+    fn write_column(
+        &self,
+        index: usize,
+        classes: &[String],
+        column: &mut ColumnWriter<'_>,
+    ) -> Result<(), ParquetError> {
+        let rows = &self.samples;
+        match column {
+            ColumnWriter::ByteArrayColumnWriter(column) => {
+                let class =
+                    |row: &SampleRecord| classes.get(row.label as usize).map_or("", String::as_str);
+                let (values, present): (Vec<ByteArray>, Option<Vec<i16>>) = match index {
+                    0 => (rows.iter().map(|r| text(&r.key)).collect(), None),
+                    1 => (rows.iter().map(|_| text(&self.split)).collect(), None),
+                    2 => (rows.iter().map(|_| text(&self.shard)).collect(), None),
+                    5 => (rows.iter().map(|r| text(class(r))).collect(), None),
+                    6 => (
+                        rows.iter()
+                            .map(|r| text(&r.source_path.to_string()))
+                            .collect(),
+                        None,
+                    ),
+                    7 => {
+                        let odd = |r: &&SampleRecord| {
+                            r.source_path.to_string().as_bytes() != r.source_path.as_bytes()
+                        };
+                        let bytes =
+                            |r: &SampleRecord| ByteArray::from(r.source_path.as_bytes().to_vec());
+                        let present = rows.iter().map(|r| i16::from(odd(&r))).collect();
+                        (rows.iter().filter(odd).map(bytes).collect(), Some(present))
+                    }
+                    8 => (
+                        rows.iter()
+                            .map(|r| text(&r.source_version.to_string()))
+                            .collect(),
+                        None,
+                    ),
+                    13 => {
+                        let present = rows.iter().map(|r| i16::from(r.image.is_some())).collect();
+                        let names = rows
+                            .iter()
+                            .filter_map(|r| r.image)
+                            .map(|i| text(i.format.name()));
+                        (names.collect(), Some(present))
+                    }
+                    _ => {
+                        let (levels, repeated) = self.list_levels();
+                        let names: Vec<_> = self.fields().map(|f| text(&f.name)).collect();
+                        column.write_batch(&names, Some(&levels), Some(&repeated))?;
+                        return Ok(());
+                    }
+                };
+                column.write_batch(&values, present.as_deref(), None)?;
+            }
+            ColumnWriter::Int32ColumnWriter(column) => {
+                let present: Vec<i16> = rows.iter().map(|r| i16::from(r.image.is_some())).collect();
+                let side = |image: ImageInfo| {
+                    if index == 11 {
+                        image.width
+                    } else {
+                        image.height
+                    }
+                };
+                let values: Vec<i32> = rows
+                    .iter()
+                    .filter_map(|r| r.image)
+                    .map(|image| i32::try_from(side(image)).unwrap_or(i32::MAX))
+                    .collect();
+                column.write_batch(&values, Some(&present), None)?;
+            }
+            ColumnWriter::Int64ColumnWriter(column) => {
+                let rows = rows.iter().enumerate();
+                let values: Vec<i64> = match index {
+                    3 => rows.map(|(i, _)| i as i64).collect(),
+                    4 => rows.map(|(_, r)| i64::from(r.label)).collect(),
+                    9 => rows.map(|(_, r)| r.offset as i64).collect(),
+                    10 => rows.map(|(_, r)| r.length as i64).collect(),
+                    _ => {
+                        let value = |f: &FieldRecord| match index {
+                            15 => f.offset as i64,
+                            16 => f.length as i64,
+                            _ => i64::from(f.crc32),
+                        };
+                        let (levels, repeated) = self.list_levels();
+                        let values: Vec<_> = self.fields().map(value).collect();
+                        column.write_batch(&values, Some(&levels), Some(&repeated))?;
+                        return Ok(());
+                    }
+                };
+                column.write_batch(&values, None, None)?;
+            }
+            _ => return Err(ParquetError::General("unexpected column".into())),
+        }
+        Ok(())
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &FieldRecord> {
+        self.samples.iter().flat_map(|sample| &sample.fields)
+    }
+
+    /// Definition and repetition levels of the `fields` list: one entry a field, or one for an empty list.
+    fn list_levels(&self) -> (Vec<i16>, Vec<i16>) {
+        let mut defined = Vec::new();
+        let mut repeated = Vec::new();
+        for sample in &self.samples {
+            for i in 0..sample.fields.len().max(1) {
+                defined.push(i16::from(!sample.fields.is_empty()));
+                repeated.push(i16::from(i > 0));
+            }
+        }
+        (defined, repeated)
+    }
+
+    /// Reads an index file back. `name` is for messages.
+    pub fn decode(name: &str, file: &Bytes) -> Result<Self> {
+        let reader =
+            SerializedFileReader::new(file.clone()).map_err(|error| damaged(name, error))?;
+        let footer = footer_of(name, reader.metadata())?;
+        let expected = parse_message_type(SCHEMA).map_err(|error| damaged(name, error))?;
+        check_schema(reader.metadata().file_metadata().schema(), &expected)
+            .map_err(|error| damaged(name, error))?;
+        let mut samples = Vec::new();
+        for group in 0..reader.num_row_groups() {
+            let group = reader
+                .get_row_group(group)
+                .map_err(|error| damaged(name, error))?;
+            read_rows(group.as_ref(), &mut samples).map_err(|error| damaged(name, error))?;
+        }
+        if samples.len() as u64 != footer.samples {
+            return Err(damaged(
+                name,
+                format!("{} rows, its footer says {}", samples.len(), footer.samples),
+            ));
+        }
+        let crc32 = crate::checksum::crc_from_text(&footer.crc32)
+            .ok_or_else(|| damaged(name, "its crc32 is not eight hexadecimal digits"))?;
+        Ok(Self {
+            shard: footer.shard,
+            split: footer.split,
+            plan: footer.plan,
+            bytes: footer.bytes,
+            crc32,
+            sha256: footer.sha256,
+            samples,
+            skipped: footer.skipped,
+            odd: footer.odd,
+        })
+    }
+
+    /// The keys alone, in shard order.
+    pub fn decode_keys(name: &str, file: &Bytes) -> Result<Vec<String>> {
+        let reader =
+            SerializedFileReader::new(file.clone()).map_err(|error| damaged(name, error))?;
+        let mut keys = Vec::new();
+        for group in 0..reader.num_row_groups() {
+            let group = reader
+                .get_row_group(group)
+                .map_err(|error| damaged(name, error))?;
+            let column = Column::<ByteArrayType>::read(group.as_ref(), 0)
+                .map_err(|error| damaged(name, error))?;
+            for key in column.values {
+                keys.push(string(key).map_err(|error| damaged(name, error))?);
+            }
+        }
+        Ok(keys)
+    }
+}
+
+impl Footer {
+    /// Reads the footer of an index from its last bytes; `Err(n)` inside says that `n` bytes are needed.
+    pub fn decode(name: &str, tail: &Bytes, size: u64) -> Result<std::result::Result<Self, u64>> {
+        let mut reader = ParquetMetaDataReader::new();
+        match reader.try_parse_sized(tail, size) {
+            Ok(()) => {}
+            Err(ParquetError::NeedMoreData(needed))
+                if (needed as u64) > tail.len() as u64 && needed as u64 <= size =>
+            {
+                return Ok(Err(needed as u64));
+            }
+            Err(error) => return Err(damaged(name, error)),
+        }
+        let metadata = reader.finish().map_err(|error| damaged(name, error))?;
+        footer_of(name, &metadata).map(Ok)
+    }
+}
+
+fn footer_of(name: &str, metadata: &ParquetMetaData) -> Result<Footer> {
+    let entries = metadata.file_metadata().key_value_metadata();
+    let entry = entries
+        .into_iter()
+        .flatten()
+        .find(|entry| entry.key == FOOTER_KEY)
+        .and_then(|entry| entry.value.as_deref())
+        .ok_or_else(|| damaged(name, "no `shardpack` entry in its footer"))?;
+    let footer: Footer = serde_json::from_str(entry).map_err(|error| damaged(name, error))?;
+    if footer.version != 1 {
+        return Err(damaged(
+            name,
+            format!(
+                "record version {}, this program knows 1: use a newer one",
+                footer.version
+            ),
+        ));
+    }
+    Ok(footer)
+}
+
+fn check_schema(actual: &Type, expected: &Type) -> Result<(), ParquetError> {
+    if actual.get_fields() == expected.get_fields() {
+        Ok(())
+    } else {
+        Err(ParquetError::General(
+            "its columns are not those of an index".into(),
+        ))
+    }
+}
+
+struct Column<T: DataType> {
+    values: Vec<T::T>,
+    defined: Vec<i16>,
+    repeated: Vec<i16>,
+}
+
+impl<T: DataType> Column<T> {
+    fn read(group: &dyn RowGroupReader, index: usize) -> Result<Self, ParquetError> {
+        let described = group.metadata().schema_descr();
+        if index >= described.num_columns()
+            || described.column(index).physical_type() != T::get_physical_type()
+        {
+            return Err(ParquetError::General(format!(
+                "column {index} is of another type"
+            )));
+        }
+        let mut column = Self {
+            values: Vec::new(),
+            defined: Vec::new(),
+            repeated: Vec::new(),
+        };
+        let mut reader = get_typed_column_reader::<T>(group.get_column_reader(index)?);
+        loop {
+            let (records, _, levels) = reader.read_records(
+                64 * 1024,
+                Some(&mut column.defined),
+                Some(&mut column.repeated),
+                &mut column.values,
+            )?;
+            if records == 0 && levels == 0 {
+                return Ok(column);
+            }
+        }
+    }
+
+    /// The values of a column whose every row must have one.
+    fn required(self, rows: usize) -> Result<Vec<T::T>, ParquetError> {
+        if self.values.len() == rows {
+            Ok(self.values)
+        } else {
+            Err(ParquetError::General(format!(
+                "{} values for {rows} rows",
+                self.values.len()
+            )))
+        }
+    }
+
+    /// The values of an optional column, row by row.
+    fn optional(self, rows: usize) -> Result<Vec<Option<T::T>>, ParquetError> {
+        let mut values = self.values.into_iter();
+        let out: Vec<_> = self
+            .defined
+            .iter()
+            .map(|&d| if d > 0 { values.next() } else { None })
+            .collect();
+        if out.len() == rows {
+            Ok(out)
+        } else {
+            Err(ParquetError::General(format!(
+                "{} values for {rows} rows",
+                out.len()
+            )))
+        }
+    }
+}
+
+fn string(value: ByteArray) -> Result<String, ParquetError> {
+    String::from_utf8(value.data().to_vec())
+        .map_err(|_| ParquetError::General("text that is not UTF-8".into()))
+}
+
+fn count(value: i64) -> Result<u64, ParquetError> {
+    u64::try_from(value)
+        .map_err(|_| ParquetError::General(format!("{value} is no offset or length")))
+}
+
+fn read_rows(
+    group: &dyn RowGroupReader,
+    samples: &mut Vec<SampleRecord>,
+) -> Result<(), ParquetError> {
+    let keys = Column::<ByteArrayType>::read(group, 0)?.values;
+    let rows = keys.len();
+    let texts = |index| Column::<ByteArrayType>::read(group, index)?.required(rows);
+    let numbers = |index| Column::<Int64Type>::read(group, index)?.required(rows);
+    let sides = |index| Column::<Int32Type>::read(group, index)?.optional(rows);
+    let labels = numbers(4)?;
+    let paths = texts(6)?;
+    let path_bytes = Column::<ByteArrayType>::read(group, 7)?.optional(rows)?;
+    let versions = texts(8)?;
+    let (offsets, lengths) = (numbers(9)?, numbers(10)?);
+    let (widths, heights) = (sides(11)?, sides(12)?);
+    let formats = Column::<ByteArrayType>::read(group, 13)?.optional(rows)?;
+    let names = Column::<ByteArrayType>::read(group, 14)?;
+    let field_numbers =
+        |index| Column::<Int64Type>::read(group, index)?.required(names.values.len());
+    let (starts, sizes, sums) = (field_numbers(15)?, field_numbers(16)?, field_numbers(17)?);
+
+    let mut field = 0;
+    let mut level = 0;
+    let mut rest = versions.into_iter().zip(paths).zip(path_bytes).zip(formats);
+    for (row, key) in keys.into_iter().enumerate() {
+        let Some((((version, path), bytes), format)) = rest.next() else {
+            break;
+        };
+        let mut fields = Vec::new();
+        let first = level;
+        while level < names.repeated.len() && (level == first || names.repeated[level] > 0) {
+            if names.defined[level] > 0 {
+                let name = names.values.get(field).cloned().unwrap_or_default();
+                fields.push(FieldRecord {
+                    name: string(name)?,
+                    offset: count(starts[field])?,
+                    length: count(sizes[field])?,
+                    crc32: u32::try_from(sums[field]).map_err(|_| {
+                        ParquetError::General("a crc32 of more than 32 bits".into())
+                    })?,
+                });
+                field += 1;
+            }
+            level += 1;
+        }
+        let image = match (widths[row], heights[row], format) {
+            (Some(width), Some(height), Some(format)) => Some(ImageInfo {
+                format: ImageFormat::from_name(&string(format)?)
+                    .ok_or_else(|| ParquetError::General("an unknown image format".into()))?,
+                width: width as u32,
+                height: height as u32,
+            }),
+            _ => None,
+        };
+        samples.push(SampleRecord {
+            key: string(key)?,
+            label: u32::try_from(labels[row])
+                .map_err(|_| ParquetError::General(format!("label {}", labels[row])))?,
+            source_path: SourcePath::new(bytes.unwrap_or(path).data()),
+            source_version: string(version)?.parse().map_err(ParquetError::General)?,
+            offset: count(offsets[row])?,
+            length: count(lengths[row])?,
+            image,
+            fields,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(rows: usize) -> ShardRecord {
+        let sample = |i: usize| SampleRecord {
+            key: format!("train/cat/{i}"),
+            label: (i % 3) as u32,
+            source_path: SourcePath::new(if i % 4 == 0 {
+                vec![b'x', 0xff, i as u8]
+            } else {
+                format!("cat/{i}.jpg").into_bytes()
+            }),
+            source_version: Version::Mtime(i as i64 * 1_000_000_007),
+            offset: i as u64 * 2048,
+            length: 2048,
+            image: (i % 2 == 0).then_some(ImageInfo {
+                format: ImageFormat::Jpeg,
+                width: 500,
+                height: 375,
+            }),
+            fields: (0..i % 4)
+                .map(|f| FieldRecord {
+                    name: format!("f{f}"),
+                    offset: (i * 2048 + f * 512) as u64,
+                    length: 7,
+                    crc32: u32::MAX - i as u32,
+                })
+                .collect(),
+        };
+        ShardRecord {
+            split: "train".into(),
+            plan: "abc".into(),
+            bytes: 1 << 33,
+            crc32: 0xdead_beef,
+            sha256: Some("00".into()),
+            samples: (0..rows).map(sample).collect(),
+            skipped: vec![Remark {
+                key: "k".into(),
+                path: SourcePath::new("p"),
+                reason: "truncated".into(),
+            }],
+            ..ShardRecord::empty("data/train-00000.tar")
+        }
+    }
+
+    fn classes() -> Vec<String> {
+        ["a", "b", "c"].map(String::from).to_vec()
+    }
+
+    #[test]
+    fn a_record_survives_its_index_file() {
+        for rows in [0, 1, 5, 1000] {
+            let record = record(rows);
+            let file = Bytes::from(record.encode(&classes()).unwrap());
+            assert_eq!(ShardRecord::decode("x", &file).unwrap(), record);
+            let keys: Vec<_> = record.samples.iter().map(|s| s.key.clone()).collect();
+            assert_eq!(ShardRecord::decode_keys("x", &file).unwrap(), keys);
+            assert_eq!(record.encode(&classes()).unwrap(), file, "same bytes again");
+        }
+    }
+
+    #[test]
+    fn the_footer_is_found_from_the_files_end() {
+        let record = record(1000);
+        let file = Bytes::from(record.encode(&classes()).unwrap());
+        let size = file.len() as u64;
+        let needed = Footer::decode("x", &file.slice(file.len() - 8..), size)
+            .unwrap()
+            .unwrap_err();
+        let tail = file.slice(file.len() - needed as usize..);
+        let footer = Footer::decode("x", &tail, size).unwrap().unwrap();
+        assert_eq!(footer, record.footer());
+    }
+
+    #[test]
+    fn index_names_follow_shard_names() {
+        assert_eq!(
+            index_name("data/train-00012.tar"),
+            "index/train-00012.parquet"
+        );
+        assert_eq!(
+            index_name("data/val-00000-g3.tar.zst"),
+            "index/val-00000-g3.parquet"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn damaged_index_files_never_panic(at in 0usize..4000, byte in any::<u8>(), cut in 0usize..5000) {
+            let file = record(20).encode(&classes()).unwrap();
+            let mut flipped = file.clone();
+            let at = at % flipped.len();
+            flipped[at] ^= byte;
+            let _ = ShardRecord::decode("x", &Bytes::from(flipped));
+            let _ = ShardRecord::decode("x", &Bytes::from(file[..cut.min(file.len())].to_vec()));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The plan as a stored object, the claim on a destination, and which shards are already done.
+//!
+//! `_shardpack/claims/00000001.json` names the one plan that may write generation 1; it is put if absent, so of two different
+//! plans exactly one wins. `_shardpack/plan/DIGEST/` holds `plan.json` and the samples, one zstd frame a shard, so that a
+//! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Draft, PLAN_KIND, Plan, parse_lines};
+use crate::record::{FOOTER_GUESS, Footer, index_name};
+use crate::sample::{Sample, hex};
+use crate::store::Sink;
+
+/// Where everything lies that readers of the dataset do not need.
+pub const STATE: &str = "_shardpack";
+const CLAIM: &str = "_shardpack/claims/00000001.json";
+/// Fast, and names compress well at any level.
+const LEVEL: i32 = 1;
+
+/// A plan with the places of its shards' samples.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stored {
+    /// SHA-256 of the plan.
+    pub digest: String,
+    /// The plan.
+    pub plan: Plan,
+    /// For each shard: offset, length and unpacked length of its frame.
+    pub frames: Vec<[u64; 3]>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Claim {
+    kind: String,
+    plan: String,
+}
+
+fn plan_name(digest: &str) -> String {
+    format!("{STATE}/plan/{digest}/plan.json")
+}
+
+fn samples_name(digest: &str) -> String {
+    format!("{STATE}/plan/{digest}/samples.jsonl.zst")
+}
+
+fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    let mut text =
+        serde_json::to_vec_pretty(value).map_err(|error| Error::failed(error.to_string()))?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// The digest of the plan that owns the destination, if one does.
+pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
+    let Some(text) = sink.get(CLAIM)? else {
+        return Ok(None);
+    };
+    let claim: Claim = serde_json::from_slice(&text).map_err(|error| {
+        Error::new(
+            Kind::Damage,
+            format!("{sink}/{CLAIM}: not a claim: {error}"),
+        )
+    })?;
+    let sound = claim.plan.len() == 64 && claim.plan.bytes().all(|b| b.is_ascii_hexdigit());
+    if !sound {
+        return Err(Error::new(
+            Kind::Damage,
+            format!("{sink}/{CLAIM}: does not name a plan"),
+        ));
+    }
+    Ok(Some(claim.plan))
+}
+
+/// Refuses a destination that holds something else than a dataset of ours or nothing.
+pub fn check_ours(sink: &dyn Sink) -> Result<()> {
+    let found = sink.list("")?;
+    let ours = found
+        .iter()
+        .any(|(name, _)| name.starts_with("_shardpack/"));
+    match found.first() {
+        Some((name, _)) if !ours => Err(Error::usage(format!(
+            "{sink} is not empty and not a dataset of shardpack (it holds `{name}`{}): choose an empty or new destination",
+            match found.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            }
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn conflict(sink: &dyn Sink, owner: &str, ours: &str) -> Error {
+    Error::new(
+        Kind::Conflict,
+        format!(
+            "{sink} belongs to another plan ({}, this one is {}): the source or the options differ; give the same ones to go on, \
+             choose another destination, or remove this one",
+            &owner[..12],
+            &ours[..12]
+        ),
+    )
+}
+
+/// Makes this draft the destination's plan and stores it; another plan's destination is a conflict.
+pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
+    if let Some(owner) = claimed(sink)? {
+        if owner != draft.digest {
+            return Err(conflict(sink, &owner, &draft.digest));
+        }
+        if let Ok(stored) = load_digest(sink, &owner) {
+            return Ok(stored);
+        }
+    }
+    // The plan is in place before the claim names it.
+    let frames = store_samples(sink, draft)?;
+    let stored = Stored {
+        digest: draft.digest.clone(),
+        plan: draft.plan.clone(),
+        frames,
+    };
+    sink.put(&plan_name(&draft.digest), &json(&stored)?)?;
+    let claim = Claim {
+        kind: "shardpack-claim".to_owned(),
+        plan: draft.digest.clone(),
+    };
+    if !sink.put_if_absent(CLAIM, &json(&claim)?)? {
+        let owner = claimed(sink)?.unwrap_or_default();
+        if owner != draft.digest {
+            return Err(conflict(sink, &format!("{owner:-<12}"), &draft.digest));
+        }
+    }
+    Ok(stored)
+}
+
+fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 3]>> {
+    let name = samples_name(&draft.digest);
+    let mut writer = sink.create(&name)?;
+    let mut crc = crc32fast::Hasher::new();
+    let mut frames = Vec::with_capacity(draft.plan.shards.len());
+    let mut offset = 0;
+    for shard in 0..draft.plan.shards.len() {
+        let lines = draft.lines(shard);
+        let frame = zstd::bulk::compress(&lines, LEVEL).map_err(|error| Error::io(&name, error))?;
+        writer
+            .write_all(&frame)
+            .map_err(|error| Error::io(&name, error))?;
+        crc.update(&frame);
+        frames.push([offset, frame.len() as u64, lines.len() as u64]);
+        offset += frame.len() as u64;
+    }
+    writer.commit(crc.finalize())?;
+    Ok(frames)
+}
+
+/// The plan of the destination.
+pub fn load(sink: &dyn Sink) -> Result<Stored> {
+    match claimed(sink)? {
+        Some(digest) => load_digest(sink, &digest),
+        None => Err(Error::usage(format!(
+            "{sink} holds no plan: make one with `shardpack plan SRC {sink}`"
+        ))),
+    }
+}
+
+fn load_digest(sink: &dyn Sink, digest: &str) -> Result<Stored> {
+    let name = plan_name(digest);
+    let bad = |what: &str| {
+        Error::new(
+            Kind::Damage,
+            format!("{sink}/{name}: {what}: make the plan again"),
+        )
+    };
+    let text = sink.get(&name)?.ok_or_else(|| bad("missing"))?;
+    let stored: Stored =
+        serde_json::from_slice(&text).map_err(|error| bad(&format!("not a plan: {error}")))?;
+    let plan = &stored.plan;
+    let sound = plan.kind == PLAN_KIND
+        && plan.version == 1
+        && stored.digest == digest
+        && plan.digest() == digest
+        && stored.frames.len() == plan.shards.len();
+    if sound {
+        Ok(stored)
+    } else {
+        Err(bad("its content does not match its digest"))
+    }
+}
+
+/// The samples of one shard of the plan.
+pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
+    use sha2::Digest;
+    let name = samples_name(&stored.digest);
+    let [offset, length, unpacked] = stored.frames[shard];
+    let bad = |what: String| {
+        Error::new(
+            Kind::Damage,
+            format!("{sink}/{name}: {what}: make the plan again"),
+        )
+    };
+    let (length, unpacked) = match (usize::try_from(length), usize::try_from(unpacked)) {
+        (Ok(length), Ok(unpacked)) => (length, unpacked),
+        _ => return Err(bad("impossible sizes".to_owned())),
+    };
+    let frame: Bytes = sink.range(&name, offset, length)?;
+    let lines = zstd::bulk::decompress(&frame, unpacked).map_err(|error| bad(error.to_string()))?;
+    let plan = &stored.plan.shards[shard];
+    if hex(&sha2::Sha256::digest(&lines)) != plan.listing {
+        return Err(bad(format!(
+            "the samples of {} do not match the plan",
+            plan.name
+        )));
+    }
+    parse_lines(&name, &lines)
+}
+
+/// The records that exist under this plan, by shard; a shard whose length differs from its record is not done.
+pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
+    let sizes = |prefix| -> Result<std::collections::HashMap<String, u64>> {
+        Ok(sink.list(prefix)?.into_iter().collect())
+    };
+    let (shards, indexes) = (sizes("data")?, sizes("index")?);
+    let look = |shard: &crate::plan::ShardPlan| -> Result<Option<Footer>> {
+        let name = index_name(&shard.name);
+        let Some(size) = indexes.get(&name) else {
+            return Ok(None);
+        };
+        let footer = match footer(sink, &name, *size) {
+            // A record that cannot be read is as good as none: the shard is packed again.
+            Err(error) if error.kind() == Kind::Damage => return Ok(None),
+            footer => footer?,
+        };
+        let ours = footer.plan == stored.digest && footer.shard == shard.name;
+        let whole = shards.get(&shard.name) == Some(&footer.bytes);
+        Ok((ours && whole).then_some(footer))
+    };
+    stored.plan.shards.iter().map(look).collect()
+}
+
+/// The footer of an index of `size` bytes, by reading its end.
+pub fn footer(sink: &dyn Sink, name: &str, size: u64) -> Result<Footer> {
+    let mut length = FOOTER_GUESS.min(size);
+    for _ in 0..3 {
+        let tail = sink.range(name, size - length, length as usize)?;
+        match Footer::decode(name, &tail, size)? {
+            Ok(footer) => return Ok(footer),
+            Err(needed) => length = needed,
+        }
+    }
+    Err(Error::new(
+        Kind::Damage,
+        format!("{name}: not a readable index: its footer cannot be found"),
+    ))
+}

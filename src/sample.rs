@@ -1,0 +1,379 @@
+//! The values that everything else is about: a source path, a version, a field, a sample, and its key.
+//!
+//! A key names a sample for every reader, so it is made of characters that all of them accept; the mapping
+//! from path to key is one to one, so two files never share a key by accident of escaping.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+/// Longest key in bytes; with [`MAX_FIELD_BYTES`] and the dot it fits the 100 bytes of a ustar name.
+pub const MAX_KEY_BYTES: usize = 80;
+/// Longest field name in bytes.
+pub const MAX_FIELD_BYTES: usize = 19;
+
+/// A path relative to the source's root, `/`-separated, of any bytes but NUL.
+///
+/// Shown with `\xNN` for what is not UTF-8 and for control characters; serialised as a string, or as
+/// `{"hex": "…"}` when it is not UTF-8, so nothing is lost.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SourcePath(Vec<u8>);
+
+impl SourcePath {
+    /// A path from its bytes.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// `dir` and `name` joined; an empty `dir` is the root.
+    pub fn join(dir: &[u8], name: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(dir.len() + 1 + name.len());
+        bytes.extend_from_slice(dir);
+        if !dir.is_empty() {
+            bytes.push(b'/');
+        }
+        bytes.extend_from_slice(name);
+        Self(bytes)
+    }
+
+    /// The path's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path as text, if it is UTF-8.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+}
+
+impl fmt::Display for SourcePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show(&self.0))
+    }
+}
+
+impl fmt::Debug for SourcePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{self}`")
+    }
+}
+
+/// Bytes as text on one line: `\xNN` for what is not UTF-8 and for control characters.
+pub fn show(bytes: &[u8]) -> String {
+    use fmt::Write;
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() {
+                let mut buffer = [0; 4];
+                for byte in c.encode_utf8(&mut buffer).bytes() {
+                    let _ = write!(out, "\\x{byte:02x}");
+                }
+            } else {
+                out.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Lower-case hexadecimal digits of `bytes`.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}
+
+/// The bytes of hexadecimal digits, or `None` if they are not an even number of digits.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    (0..text.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok())
+        .collect()
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum PathForm<'a> {
+    Text(std::borrow::Cow<'a, str>),
+    Bytes { hex: String },
+}
+
+impl Serialize for SourcePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.as_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => PathForm::Bytes { hex: hex(&self.0) }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SourcePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match PathForm::deserialize(deserializer)? {
+            PathForm::Text(text) => Ok(Self(text.into_owned().into_bytes())),
+            PathForm::Bytes { hex } => unhex(&hex)
+                .map(Self)
+                .ok_or_else(|| serde::de::Error::custom("path is not hexadecimal")),
+        }
+    }
+}
+
+/// What tells one state of a source file from another, besides its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Modification time on a file system, in nanoseconds since 1970.
+    Mtime(i64),
+    /// Entity tag of an object store, without quotes.
+    ETag(String),
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Version::Mtime(ns) => write!(f, "mtime:{ns}"),
+            Version::ETag(tag) => write!(f, "etag:{tag}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("mtime", ns)) => ns
+                .parse()
+                .map(Version::Mtime)
+                .map_err(|_| format!("version `{text}`: not a number of nanoseconds")),
+            Some(("etag", tag)) => Ok(Version::ETag(tag.to_owned())),
+            _ => Err(format!(
+                "version `{text}`: expected `mtime:NS` or `etag:TAG`"
+            )),
+        }
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// One source file that becomes one field of a sample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// Field name: the normalised, lower-case extension.
+    pub name: String,
+    /// Where the file is, below the source's root.
+    pub path: SourcePath,
+    /// Length in bytes.
+    pub size: u64,
+    /// State of the file at planning time.
+    pub version: Version,
+}
+
+/// One image and the files that belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Unique over the dataset; see [`key`].
+    pub key: String,
+    /// Class number, 0-based.
+    pub label: u32,
+    /// The image first, then the sidecar files sorted by field name.
+    pub fields: Vec<Field>,
+}
+
+impl Sample {
+    /// The field that holds the image.
+    pub fn image(&self) -> Option<&Field> {
+        self.fields.first()
+    }
+}
+
+/// The key of the sample with this stem in this directory (both relative to the source's root).
+///
+/// Letters, digits, `_` and `-` stay; every other byte becomes `~` and two hexadecimal digits, and so does the first
+/// `_` of a component that starts with `__` (several readers skip such names). A result over [`MAX_KEY_BYTES`] keeps its
+/// beginning and ends in `~~` and 16 digits of the SHA-256 of the whole. `~~` cannot come from escaping, so distinct
+/// paths have distinct keys unless 64 bits of SHA-256 collide, which planning checks.
+pub fn key(dir: &[u8], stem: &[u8]) -> String {
+    let mut key = String::with_capacity(dir.len() + stem.len() + 1);
+    if !dir.is_empty() {
+        for component in dir.split(|&b| b == b'/') {
+            push_component(&mut key, component);
+            key.push('/');
+        }
+    }
+    push_component(&mut key, stem);
+    if key.len() > MAX_KEY_BYTES {
+        let digest = hex(&Sha256::digest(key.as_bytes())[..8]);
+        let mut keep = MAX_KEY_BYTES - 2 - digest.len();
+        // Neither half an escape nor a trailing slash before the digest.
+        while key[..keep].ends_with('/')
+            || key[keep - 1..].starts_with('~')
+            || key[keep - 2..].starts_with('~')
+        {
+            keep -= 1;
+        }
+        key.truncate(keep);
+        key.push_str("~~");
+        key.push_str(&digest);
+    }
+    key
+}
+
+/// Whether [`key`] leaves this directory and stem as they are, so that keys compare as the names do.
+pub fn is_plain(dir: &[u8], stem: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/');
+    dir.len() + 1 + stem.len() <= MAX_KEY_BYTES
+        && !stem.starts_with(b"__")
+        && stem.iter().all(plain)
+        && dir.iter().all(plain)
+        && dir
+            .split(|&b| b == b'/')
+            .all(|component| !component.starts_with(b"__"))
+}
+
+fn push_component(key: &mut String, component: &[u8]) {
+    use fmt::Write;
+    for (i, &byte) in component.iter().enumerate() {
+        let reserved = i == 0 && component.starts_with(b"__");
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' => key.push(char::from(byte)),
+            b'_' if !reserved => key.push('_'),
+            _ => {
+                let _ = write!(key, "~{byte:02X}");
+            }
+        }
+    }
+}
+
+/// Splits a file name at its last dot into stem and extension; a name without a dot has none.
+pub fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
+    match name.iter().rposition(|&b| b == b'.') {
+        Some(dot) => (&name[..dot], &name[dot + 1..]),
+        None => (name, b""),
+    }
+}
+
+/// The field name of a sidecar file's extension: lower case, or `None` if readers could not address it.
+pub fn sidecar_field(extension: &[u8]) -> Option<String> {
+    let usable = !extension.is_empty()
+        && extension.len() <= MAX_FIELD_BYTES
+        && extension
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    usable.then(|| {
+        extension
+            .to_ascii_lowercase()
+            .iter()
+            .map(|&b| char::from(b))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn plain_imagenet_paths_are_their_own_keys() {
+        assert_eq!(
+            key(b"train/n01440764", b"n01440764_10026"),
+            "train/n01440764/n01440764_10026"
+        );
+        assert_eq!(key(b"", b"loose"), "loose");
+    }
+
+    #[test]
+    fn unsafe_bytes_are_escaped_and_reserved_components_are_opened() {
+        assert_eq!(key(b"a.b", b"x.v1"), "a~2Eb/x~2Ev1");
+        assert_eq!(key(b"__background__", b"__x"), "~5F_background__/~5F_x");
+        assert_eq!(key("ñ".as_bytes(), b"a b~\n"), "~C3~B1/a~20b~7E~0A");
+        assert_eq!(key(b"\xff", b"x"), "~FF/x");
+    }
+
+    #[test]
+    fn long_keys_are_cut_to_the_limit_and_stay_distinct() {
+        let long = vec![b'x'; 255];
+        let mut other = long.clone();
+        other[254] = b'y';
+        let (a, b) = (key(b"c", &long), key(b"c", &other));
+        assert_eq!(a.len(), MAX_KEY_BYTES);
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn an_escape_is_never_cut_in_half() {
+        for pad in 0..8 {
+            let mut stem = vec![b'x'; 54 + pad];
+            stem.extend_from_slice("éééééééééééé".as_bytes());
+            let key = key(b"", &stem);
+            let (head, _) = key.split_once("~~").expect("cut");
+            let escapes = head.split('~').skip(1);
+            assert!(
+                escapes
+                    .clone()
+                    .all(|e| e.len() >= 2 && e.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit)),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn sidecar_names_are_lower_case_or_refused() {
+        assert_eq!(sidecar_field(b"JSON").as_deref(), Some("json"));
+        assert_eq!(sidecar_field(b"jpg~"), None);
+        assert_eq!(sidecar_field(b""), None);
+        assert_eq!(sidecar_field(&[b'a'; 20]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_safe_for_every_reader_and_one_to_one(
+            a in proptest::collection::vec(1u8..=255, 1..120),
+            b in proptest::collection::vec(1u8..=255, 1..120),
+        ) {
+            let slashless = |v: &[u8]| -> Vec<u8> { v.iter().map(|&x| if x == b'/' { b'.' } else { x }).collect() };
+            let (a, b) = (slashless(&a), slashless(&b));
+            let (ka, kb) = (key(b"dir", &a), key(b"dir", &b));
+            prop_assert_eq!(ka == kb, a == b);
+            prop_assert_eq!(is_plain(b"dir", &a), ka.as_bytes() == [b"dir/", &a[..]].concat());
+            prop_assert!(ka.len() <= MAX_KEY_BYTES);
+            prop_assert!(ka.bytes().all(|c| c.is_ascii_alphanumeric() || b"_-~/".contains(&c)));
+            prop_assert!(!ka.split('/').any(|c| c.starts_with("__")));
+        }
+
+        #[test]
+        fn paths_and_versions_survive_json(bytes in proptest::collection::vec(1u8..=255, 0..40), ns in any::<i64>()) {
+            let path = SourcePath::new(bytes);
+            let text = serde_json::to_string(&path).unwrap();
+            prop_assert_eq!(serde_json::from_str::<SourcePath>(&text).unwrap(), path);
+            let version = Version::Mtime(ns);
+            let text = serde_json::to_string(&version).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Version>(&text).unwrap(), version);
+        }
+    }
+}

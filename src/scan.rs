@@ -1,0 +1,700 @@
+//! A listing becomes samples by the rules of torchvision's `ImageFolder`: one directory a class, classes numbered by sorted name.
+//!
+//! Source: torchvision `datasets/folder.py`. Ours on top: splits with one class list, label files for flat directories, sidecar
+//! fields. All offenders are found before anything is refused. Nothing here opens a file or knows of shards.
+
+use std::collections::BTreeMap;
+
+use globset::GlobSet;
+
+use crate::error::{Error, Result};
+use crate::labels::{Kind as LabelKind, Labels};
+use crate::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
+use crate::probe::image_field;
+use crate::sample::{
+    Field, Sample, SourcePath, is_plain, key, show, sidecar_field, split_extension,
+};
+
+/// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
+const SPLIT_NAMES: [&str; 10] = [
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "dev",
+    "test",
+    "testing",
+    "eval",
+    "evaluation",
+];
+/// Name of the split when the root holds the class directories itself.
+const ONLY_SPLIT: &str = "train";
+/// Examples kept of files that are neither images nor sidecars.
+const ODD_EXAMPLES: usize = 20;
+
+/// How a listing is read.
+pub struct Rules {
+    /// Splits with their directories below the root; found by name when empty.
+    pub splits: Vec<(String, SourcePath)>,
+    /// Labels of the images that lie in no class directory.
+    pub labels: Option<Labels>,
+    /// Take flat splits without labels: for callers who want the files only.
+    pub labels_unneeded: bool,
+    /// Whether a class may be without images.
+    pub allow_empty: bool,
+    /// Whether images of no bytes stay, to be skipped when packed.
+    pub keep_zero_length: bool,
+    /// Files to take; all when empty. Matched against the path below the root.
+    pub include: GlobSet,
+    /// Files and directories to leave out.
+    pub exclude: GlobSet,
+    /// Field names that are made, not read.
+    pub generated: Vec<&'static str>,
+    /// Largest field in bytes, and why.
+    pub max_field: (u64, &'static str),
+}
+
+/// Where a sample's files are in the listing; 24 bytes, because there are millions.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Position in the plan's order, set by planning.
+    pub rank: u64,
+    /// Class number.
+    pub label: u32,
+    dir: u32,
+    first: u32,
+    count: u16,
+    /// Index into [`Scan::splits`].
+    pub split: u16,
+}
+
+/// What was seen besides samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Hidden files and directories passed over.
+    pub hidden: u64,
+    /// Files left out by `--include` and `--exclude`, or outside of the named splits.
+    pub left_out: u64,
+    /// Files that are neither images nor share an image's stem.
+    pub odd: u64,
+    /// Some of them.
+    pub odd_examples: Vec<String>,
+    /// Labels in the label file that no image has.
+    pub unused_labels: u64,
+    /// Sidecar field names with the number of samples that have them.
+    pub sidecars: BTreeMap<String, u64>,
+}
+
+/// The samples of a source.
+#[derive(Debug)]
+pub struct Scan {
+    dirs: Vec<Dir>,
+    /// Class names by label.
+    pub classes: Vec<String>,
+    /// Split names, sorted.
+    pub splits: Vec<String>,
+    /// The samples, grouped by directory until planning orders them.
+    pub entries: Vec<Entry>,
+    /// What else was seen.
+    pub notes: Notes,
+    /// Samples of each class.
+    pub class_sizes: Vec<u64>,
+}
+
+impl Scan {
+    /// The sample of an entry.
+    pub fn sample(&self, entry: &Entry) -> Sample {
+        let dir = &self.dirs[entry.dir as usize];
+        let range = entry.first as usize..entry.first as usize + usize::from(entry.count);
+        let mut fields: Vec<Field> = range
+            .clone()
+            .filter_map(|i| {
+                let file = dir.file(i);
+                Some(Field {
+                    name: field_name(file.name)?,
+                    path: dir.path_of(i),
+                    size: file.size,
+                    version: file.version(),
+                })
+            })
+            .collect();
+        fields.sort_by(|a, b| (!is_image(&a.path), &a.name).cmp(&(!is_image(&b.path), &b.name)));
+        Sample {
+            key: self.key(entry),
+            label: entry.label,
+            fields,
+        }
+    }
+
+    /// The key of an entry.
+    pub fn key(&self, entry: &Entry) -> String {
+        let dir = &self.dirs[entry.dir as usize];
+        key(
+            &dir.path,
+            split_extension(dir.file(entry.first as usize).name).0,
+        )
+    }
+
+    /// Compares the keys of two entries, without building them where the stems are their own keys.
+    pub fn compare_keys(&self, a: &Entry, b: &Entry) -> std::cmp::Ordering {
+        let stem = |entry: &Entry| {
+            let dir = &self.dirs[entry.dir as usize];
+            let stem = split_extension(dir.file(entry.first as usize).name).0;
+            is_plain(&dir.path, stem).then_some(stem)
+        };
+        match (a.dir == b.dir, stem(a), stem(b)) {
+            (true, Some(a), Some(b)) => a.cmp(b),
+            _ => self.key(a).cmp(&self.key(b)),
+        }
+    }
+}
+
+fn is_image(path: &SourcePath) -> bool {
+    image_field(split_extension(path.as_bytes()).1).is_some()
+}
+
+fn field_name(file: &[u8]) -> Option<String> {
+    let extension = split_extension(file).1;
+    match image_field(extension) {
+        Some(name) => Some(name.to_owned()),
+        None => sidecar_field(extension),
+    }
+}
+
+/// Reads a listing by the rules, or refuses it with every offender named.
+pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
+    let mut scanner = Scanner {
+        rules,
+        source,
+        problems: listing.problems,
+        notes: Notes {
+            hidden: listing.hidden,
+            ..Notes::default()
+        },
+    };
+    // An unreadable or looping place that was to be left out is none of our business.
+    scanner.problems.retain(|problem| {
+        let path = problem.what.split([':', ' ']).next().unwrap_or_default();
+        !excluded(&rules.exclude, path.trim_end_matches('/').as_bytes())
+    });
+    let mut dirs = listing.dirs;
+    scanner.filter(&mut dirs);
+    let splits = scanner.splits(&dirs)?;
+    let places = scanner.places(&dirs, &splits)?;
+    let classes = scanner.classes(&dirs, &places, &splits)?;
+    let mut scan = Scan {
+        dirs,
+        splits: splits.iter().map(|split| split.name.clone()).collect(),
+        entries: Vec::new(),
+        notes: Notes::default(),
+        class_sizes: vec![0; classes.names.len()],
+        classes: classes.names.clone(),
+    };
+    for (index, place) in places.iter().enumerate() {
+        if let Some(place) = place {
+            scanner.group(&mut scan, index, place, &splits, &classes)?;
+        }
+    }
+    scanner.label_by_position(&mut scan, &splits, &classes);
+    scanner.unused_labels(&scan, &splits);
+    for entry in &scan.entries {
+        if let Some(size) = scan.class_sizes.get_mut(entry.label as usize) {
+            *size += 1;
+        }
+    }
+    scan.notes = std::mem::take(&mut scanner.notes);
+    scanner.refuse(&scan)?;
+    scan.entries.shrink_to_fit();
+    Ok(scan)
+}
+
+/// Whether the path or a directory above it is to be left out.
+fn excluded(exclude: &GlobSet, path: &[u8]) -> bool {
+    !exclude.is_empty()
+        && (exclude.is_match(as_path(path))
+            || path
+                .iter()
+                .enumerate()
+                .any(|(i, &byte)| byte == b'/' && exclude.is_match(as_path(&path[..i]))))
+}
+
+fn as_path(bytes: &[u8]) -> &std::path::Path {
+    use std::os::unix::ffi::OsStrExt;
+    std::path::Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// A split and the directory it lies in.
+struct Split {
+    name: String,
+    path: Vec<u8>,
+    /// Images directly in the directory, no class directories: labels come from a file.
+    flat: bool,
+}
+
+/// Which split and class a directory belongs to.
+struct Place {
+    split: u16,
+    /// Name of the class directory, or `None` in the split's own directory and in flat splits.
+    class: Option<Vec<u8>>,
+}
+
+struct Classes {
+    names: Vec<String>,
+    /// Label of each class directory name.
+    by_dir: BTreeMap<Vec<u8>, u32>,
+    /// Label of each class of the label file.
+    by_label: Vec<u32>,
+}
+
+struct Scanner<'a> {
+    rules: &'a Rules,
+    source: &'a str,
+    problems: Vec<Problem>,
+    notes: Notes,
+}
+
+impl Scanner<'_> {
+    fn problem(&mut self, kind: ProblemKind, what: impl Into<String>) {
+        self.problems.push(Problem::new(kind, what));
+    }
+
+    /// Applies `--include` and `--exclude`. A directory that had images and lost all of them is no class any more.
+    fn filter(&mut self, dirs: &mut Vec<Dir>) {
+        let Rules {
+            include, exclude, ..
+        } = self.rules;
+        if include.is_empty() && exclude.is_empty() {
+            return;
+        }
+        let mut left_out = 0;
+        dirs.retain_mut(|dir| {
+            if excluded(exclude, &dir.path) {
+                left_out += dir.len() as u64;
+                return false;
+            }
+            let path = dir.path.clone();
+            let gone = dir.retain(|name| {
+                let file = SourcePath::join(&path, name);
+                let file = as_path(file.as_bytes());
+                (include.is_empty() || include.is_match(file)) && !exclude.is_match(file)
+            });
+            left_out += gone;
+            gone == 0 || !dir.is_empty()
+        });
+        self.notes.left_out += left_out;
+    }
+
+    fn splits(&mut self, dirs: &[Dir]) -> Result<Vec<Split>> {
+        let split = |name: &str, path: &[u8]| Split {
+            name: name.to_owned(),
+            path: path.to_vec(),
+            flat: false,
+        };
+        if !self.rules.splits.is_empty() {
+            for (name, path) in &self.rules.splits {
+                let below = |dir: &Dir| under(&dir.path, path.as_bytes()).is_some();
+                if !dirs.iter().any(below) {
+                    return Err(Error::source_data(format!(
+                        "{}: split `{name}`: no directory `{path}`: correct `--split {name}=…`",
+                        self.source
+                    )));
+                }
+            }
+            let mut splits: Vec<_> = self
+                .rules
+                .splits
+                .iter()
+                .map(|(name, path)| split(name, path.as_bytes()))
+                .collect();
+            splits.sort_by(|a, b| a.name.cmp(&b.name));
+            return Ok(splits);
+        }
+        let mut top: Vec<&[u8]> = dirs
+            .iter()
+            .filter_map(|dir| dir.path.split(|&b| b == b'/').next())
+            .filter(|name| !name.is_empty())
+            .collect();
+        top.sort_unstable();
+        top.dedup();
+        let named = !top.is_empty()
+            && top
+                .iter()
+                .all(|name| SPLIT_NAMES.iter().any(|s| s.as_bytes() == *name));
+        if named {
+            let name = |path: &&[u8]| split(&show(path), path);
+            Ok(top.iter().map(name).collect())
+        } else {
+            Ok(vec![split(ONLY_SPLIT, b"")])
+        }
+    }
+
+    /// Assigns every directory to a split and a class; `None` for those outside of all splits.
+    fn places(&mut self, dirs: &[Dir], splits: &[Split]) -> Result<Vec<Option<Place>>> {
+        let place = |dir: &Dir| {
+            splits.iter().enumerate().find_map(|(number, split)| {
+                let below = under(&dir.path, &split.path)?;
+                let class = below.split(|&b| b == b'/').next().unwrap_or_default();
+                Some(Place {
+                    split: number as u16,
+                    class: (!class.is_empty()).then(|| class.to_vec()),
+                })
+            })
+        };
+        let places: Vec<_> = dirs.iter().map(place).collect();
+        for (dir, place) in dirs.iter().zip(&places) {
+            if place.is_some() {
+                continue;
+            }
+            // With splits found by name, images beside them would be lost in silence.
+            let found = self.rules.splits.is_empty();
+            for i in 0..dir.len() {
+                if found && is_image(&dir.path_of(i)) {
+                    self.problem(ProblemKind::Loose, dir.path_of(i).to_string());
+                } else if found {
+                    self.odd(&dir.path_of(i));
+                } else {
+                    self.notes.left_out += 1;
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Finds which splits are flat, the class list, and the classes without images.
+    fn classes(
+        &mut self,
+        dirs: &[Dir],
+        places: &[Option<Place>],
+        splits: &[Split],
+    ) -> Result<Classes> {
+        let mut by_dir: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+        let mut images: BTreeMap<(u16, Option<&[u8]>), u64> = BTreeMap::new();
+        for (dir, place) in dirs.iter().zip(places) {
+            let Some(place) = place else { continue };
+            let count = (0..dir.len())
+                .filter(|&i| image_field(split_extension(dir.file(i).name).1).is_some())
+                .count() as u64;
+            *images
+                .entry((place.split, place.class.as_deref()))
+                .or_default() += count;
+        }
+        let mut flat = vec![false; splits.len()];
+        for (number, split) in splits.iter().enumerate() {
+            let number = number as u16;
+            let loose = images.get(&(number, None)).copied().unwrap_or(0);
+            let classed: u64 = images
+                .iter()
+                .filter(|((s, class), _)| *s == number && class.is_some())
+                .map(|(_, count)| count)
+                .sum();
+            if loose > 0 && (classed == 0 || self.rules.labels_unneeded) {
+                if self.rules.labels.is_none() && !self.rules.labels_unneeded {
+                    return Err(Error::source_data(format!(
+                        "{}: {loose} images lie directly in {}, none in a class directory: \
+                         make one directory per class, or give `--labels FILE`",
+                        self.source,
+                        if split.path.is_empty() {
+                            "it".to_owned()
+                        } else {
+                            format!("`{}`", show(&split.path))
+                        },
+                    )));
+                }
+                flat[usize::from(number)] = true;
+            }
+        }
+        for ((number, class), count) in &images {
+            let Some(class) = class else { continue };
+            if flat[usize::from(*number)] {
+                continue;
+            }
+            by_dir.insert(class.to_vec(), 0);
+            if *count == 0 && !self.rules.allow_empty {
+                let path = SourcePath::join(&splits[usize::from(*number)].path, class);
+                self.problem(ProblemKind::EmptyClass, format!("{path}/"));
+            }
+        }
+        let any_flat = flat.contains(&true);
+        if self.rules.labels.is_some() && !any_flat {
+            return Err(Error::usage(
+                "`--labels` is for images that lie in no class directory, and there are none: drop `--labels`",
+            ));
+        }
+        self.number(by_dir, any_flat)
+    }
+
+    /// Numbers the classes: sorted names, over all splits.
+    fn number(&self, mut by_dir: BTreeMap<Vec<u8>, u32>, any_flat: bool) -> Result<Classes> {
+        let from_file = match &self.rules.labels {
+            Some(labels) if any_flat => labels.classes(),
+            _ => &[],
+        };
+        let dir_names = by_dir.len();
+        let positions = from_file
+            .iter()
+            .enumerate()
+            .all(|(i, name)| *name == i.to_string());
+        let names: Vec<Vec<u8>> = if dir_names == 0 {
+            // The label file's own order: its numbers may be labels.
+            from_file
+                .iter()
+                .map(|name| name.clone().into_bytes())
+                .collect()
+        } else {
+            let known = |name: &String| by_dir.contains_key(name.as_bytes());
+            if positions && !from_file.iter().all(known) {
+                // Numbers that are no class names count the sorted class directories.
+                if from_file.len() > dir_names {
+                    return Err(Error::source_data(format!(
+                        "the label file counts to {}, but there are {dir_names} class directories: \
+                         give the label file of this dataset",
+                        from_file.len() - 1
+                    )));
+                }
+            } else {
+                for name in from_file {
+                    by_dir.entry(name.clone().into_bytes()).or_default();
+                }
+            }
+            by_dir.keys().cloned().collect()
+        };
+        for (label, name) in names.iter().enumerate() {
+            by_dir.insert(name.clone(), label as u32);
+        }
+        let by_label = from_file
+            .iter()
+            .enumerate()
+            .map(|(i, name)| by_dir.get(name.as_bytes()).copied().unwrap_or(i as u32))
+            .collect();
+        Ok(Classes {
+            names: names.iter().map(|name| show(name)).collect(),
+            by_dir,
+            by_label,
+        })
+    }
+
+    fn odd(&mut self, path: &SourcePath) {
+        self.notes.odd += 1;
+        if self.notes.odd_examples.len() < ODD_EXAMPLES {
+            self.notes.odd_examples.push(path.to_string());
+        }
+    }
+
+    /// Groups the files of one directory by stem.
+    fn group(
+        &mut self,
+        scan: &mut Scan,
+        index: usize,
+        place: &Place,
+        splits: &[Split],
+        classes: &Classes,
+    ) -> Result<()> {
+        let dir = &mut scan.dirs[index];
+        dir.sort_by(|a, b| split_extension(a).cmp(&split_extension(b)));
+        let dir = &scan.dirs[index];
+        let class = place
+            .class
+            .as_ref()
+            .and_then(|class| classes.by_dir.get(class));
+        let split = &splits[usize::from(place.split)];
+        let mut first = 0;
+        while first < dir.len() {
+            let stem = split_extension(dir.file(first).name).0;
+            let mut end = first + 1;
+            while end < dir.len() && split_extension(dir.file(end).name).0 == stem {
+                end += 1;
+            }
+            let images = (first..end)
+                .filter(|&i| image_field(split_extension(dir.file(i).name).1).is_some())
+                .count();
+            match (images, class) {
+                (0, _) => (first..end).for_each(|i| self.odd(&dir.path_of(i))),
+                (_, None) if !self.is_flat(place, splits) => {
+                    (first..end)
+                        .for_each(|i| self.problem(ProblemKind::Loose, dir.path_of(i).to_string()));
+                }
+                _ => {
+                    let label = match class {
+                        Some(label) => Some(*label),
+                        None => self.label(dir, first, split, classes),
+                    };
+                    self.check(dir, first, end);
+                    if let (Some(label), Ok(count)) = (label, u16::try_from(end - first)) {
+                        scan.entries.push(Entry {
+                            rank: 0,
+                            label,
+                            dir: index as u32,
+                            first: first as u32,
+                            count,
+                            split: place.split,
+                        });
+                    }
+                }
+            }
+            first = end;
+        }
+        Ok(())
+    }
+
+    fn is_flat(&self, place: &Place, splits: &[Split]) -> bool {
+        splits[usize::from(place.split)].flat
+    }
+
+    /// The label of a flat image by its name; position labels are given when all are known.
+    fn label(&mut self, dir: &Dir, first: usize, split: &Split, classes: &Classes) -> Option<u32> {
+        let Some(labels) = &self.rules.labels else {
+            return Some(0);
+        };
+        if !matches!(labels.kind(), LabelKind::ByName) {
+            return Some(u32::MAX);
+        }
+        let path = dir.path_of(first);
+        let relative = under(path.as_bytes(), &split.path).unwrap_or(path.as_bytes());
+        let found = labels.by_name(relative);
+        if found.is_none() {
+            self.problem(
+                ProblemKind::Unlabelled,
+                format!("{path}: no row in the label file"),
+            );
+        }
+        found.and_then(|label| classes.by_label.get(label as usize).copied())
+    }
+
+    /// Gives the k-th row of the label file to the k-th flat image in path order.
+    fn label_by_position(&mut self, scan: &mut Scan, splits: &[Split], classes: &Classes) {
+        let Some(labels) = &self.rules.labels else {
+            return;
+        };
+        let LabelKind::ByPosition { rows } = labels.kind() else {
+            return;
+        };
+        for (number, split) in splits.iter().enumerate().filter(|(_, split)| split.flat) {
+            let mut flat: Vec<usize> = (0..scan.entries.len())
+                .filter(|&i| usize::from(scan.entries[i].split) == number)
+                .collect();
+            flat.sort_by_cached_key(|&i| {
+                let entry = &scan.entries[i];
+                scan.dirs[entry.dir as usize].path_of(entry.first as usize)
+            });
+            if flat.len() != rows {
+                self.problem(
+                    ProblemKind::Unlabelled,
+                    format!(
+                        "split `{}`: {} images, {rows} rows in the label file",
+                        split.name,
+                        flat.len()
+                    ),
+                );
+                return;
+            }
+            for (row, i) in flat.into_iter().enumerate() {
+                let label = labels
+                    .by_position(row)
+                    .and_then(|l| classes.by_label.get(l as usize));
+                scan.entries[i].label = label.copied().unwrap_or(u32::MAX);
+            }
+        }
+    }
+
+    fn unused_labels(&mut self, scan: &Scan, splits: &[Split]) {
+        let Some(labels) = &self.rules.labels else {
+            return;
+        };
+        if matches!(labels.kind(), LabelKind::ByName) {
+            let flat = |entry: &&Entry| splits[usize::from(entry.split)].flat;
+            let used = scan.entries.iter().filter(flat).count() as u64;
+            self.notes.unused_labels = (labels.names().count() as u64).saturating_sub(used);
+        }
+    }
+
+    /// Looks at the files of one sample: one image, each field once, sizes that can be packed.
+    fn check(&mut self, dir: &Dir, first: usize, end: usize) {
+        let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut images = Vec::new();
+        for i in first..end {
+            let file = dir.file(i);
+            let Some(name) = field_name(file.name) else {
+                self.odd(&dir.path_of(i));
+                continue;
+            };
+            if image_field(split_extension(file.name).1).is_some() {
+                images.push(i);
+            } else {
+                names.entry(name).or_default().push(i);
+            }
+            self.check_size(dir, i, file, images.last() == Some(&i));
+        }
+        let list = |of: &[usize]| {
+            of.iter()
+                .map(|&i| dir.path_of(i).to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        if images.len() > 1 {
+            self.problem(ProblemKind::Collision, list(&images));
+        }
+        for (name, of) in names {
+            if let Some(generated) = self.rules.generated.iter().find(|g| **g == name) {
+                let what = format!(
+                    "{}: the field `{generated}` is made from the class",
+                    list(&of)
+                );
+                self.problem(ProblemKind::Collision, what);
+            } else if of.len() > 1 {
+                self.problem(ProblemKind::Collision, list(&of));
+            }
+            *self.notes.sidecars.entry(name).or_default() += 1;
+        }
+    }
+
+    fn check_size(&mut self, dir: &Dir, index: usize, file: FileRef<'_>, image: bool) {
+        let (max, why) = self.rules.max_field;
+        if file.size > max {
+            let what = format!("{}: {} bytes; {why}", dir.path_of(index), file.size);
+            self.problem(ProblemKind::TooLarge, what);
+        }
+        if image && file.size == 0 && !self.rules.keep_zero_length {
+            self.problem(ProblemKind::ZeroLength, dir.path_of(index).to_string());
+        }
+    }
+
+    fn refuse(&mut self, scan: &Scan) -> Result<()> {
+        if !self.problems.is_empty() {
+            let count = self.problems.len();
+            return Err(Error::source_data(format!(
+                "{}: {count} problem{}, nothing was written{}",
+                self.source,
+                if count == 1 { "" } else { "s" },
+                render(&mut self.problems)
+            )));
+        }
+        if scan.entries.is_empty() {
+            let odd = match scan.notes.odd {
+                0 => String::new(),
+                n => format!(
+                    " ({n} other files, such as {})",
+                    scan.notes.odd_examples.join(", ")
+                ),
+            };
+            return Err(Error::source_data(format!(
+                "{}: no images{odd}: give a directory with one directory of images per class \
+                 (jpg, png, webp, gif, bmp, tiff, ppm)",
+                self.source
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The part of `path` below `root`, empty for `root` itself; `None` when it lies elsewhere.
+fn under<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
+    if root.is_empty() {
+        return Some(path);
+    }
+    match path.strip_prefix(root)? {
+        [] => Some(&[]),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}

@@ -1,0 +1,397 @@
+//! Flags become one checked value; the only place where two flags meet. Errors here come before the first byte is read.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::budget::default_memory;
+use crate::cli;
+use crate::command::cat::Part;
+use crate::command::summary::Summary;
+use crate::error::{Error, Result, reason};
+use crate::format::Format;
+use crate::labels::Labels;
+use crate::plan::{Cut, Order, Recipe};
+use crate::policy::Policy;
+use crate::probe::Validate;
+use crate::progress::{Counters, Reporter, Show};
+use crate::sample::{SourcePath, show};
+use crate::scan::Rules;
+use crate::signal::Stop;
+use crate::store::Access;
+use crate::verify::Level;
+
+/// Largest shard when nothing is said.
+const SHARD_BYTES: u64 = 1_000_000_000;
+/// Directories that are never read as part of another split.
+type Splits = Vec<(String, SourcePath)>;
+
+/// How to run, for every verb.
+pub struct Running {
+    /// Shards at once.
+    pub jobs: usize,
+    /// Reads in flight at most.
+    pub reads: usize,
+    /// Memory to stay within.
+    pub memory: u64,
+    /// How to reach locations.
+    pub access: Access,
+    /// Whether results go to stdout.
+    pub quiet: bool,
+    /// Counts what happens.
+    pub counters: Arc<Counters>,
+    /// Says when to stop.
+    pub stop: Stop,
+}
+
+/// What to plan, checked.
+pub struct Planning {
+    /// Where the images are.
+    pub source: String,
+    /// Where the dataset goes.
+    pub destination: String,
+    /// The options that can change a byte.
+    pub recipe: Recipe,
+    /// Images of no bytes are left to be skipped when packed.
+    pub keep_zero_length: bool,
+    labels: Option<OsString>,
+    synsets: Option<OsString>,
+}
+
+impl Planning {
+    /// The rules by which the source is scanned.
+    pub fn rules(&self) -> Result<Rules> {
+        let read = |path: &OsString| {
+            let name = show(path.as_bytes());
+            let text = std::fs::read(path).map_err(|error| {
+                Error::usage(format!(
+                    "{name}: {}: give a readable label file",
+                    reason(&error)
+                ))
+            })?;
+            Ok::<_, Error>((name, text))
+        };
+        let synsets = self.synsets.as_ref().map(read).transpose()?;
+        let labels = match &self.labels {
+            None => None,
+            Some(path) => {
+                let (name, text) = read(path)?;
+                let synsets = synsets
+                    .as_ref()
+                    .map(|(name, text)| (name.as_str(), text.as_slice()));
+                Some(Labels::parse(&name, &text, synsets).map_err(Error::source_data)?)
+            }
+        };
+        Ok(Rules {
+            labels,
+            labels_unneeded: false,
+            keep_zero_length: self.keep_zero_length,
+            ..rules_of(&self.recipe)?
+        })
+    }
+}
+
+/// The rules by which a dataset's source was scanned, without its label file: for comparing files.
+pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
+    Ok(Rules {
+        splits: recipe.splits.clone(),
+        labels: None,
+        labels_unneeded: recipe.labels,
+        allow_empty: recipe.allow_empty,
+        keep_zero_length: true,
+        include: globs("--include", &recipe.include)?,
+        exclude: globs("--exclude", &recipe.exclude)?,
+        generated: recipe.generated(),
+        max_field: recipe.format.layout().max_field(),
+    })
+}
+
+fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        // `*` stays within a directory, as in a shell.
+        let glob = GlobBuilder::new(pattern.trim_end_matches('/'))
+            .literal_separator(true)
+            .build()
+            .map_err(|error| {
+                Error::usage(format!(
+                    "{flag} `{pattern}`: {}: correct the glob",
+                    error.kind()
+                ))
+            })?;
+        set.add(glob);
+    }
+    set.build()
+        .map_err(|error| Error::usage(format!("{flag}: {}: use fewer globs", error.kind())))
+}
+
+/// Checks what is to be planned.
+pub(crate) fn planning(
+    source: &str,
+    destination: &str,
+    args: &cli::RecipeArgs,
+    on_error: cli::OnError,
+) -> Result<Planning> {
+    let positive = |flag: &str, value: u64| match value {
+        0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
+        value => Ok(value),
+    };
+    let cut = match (args.shard_size, args.shards, args.shard_samples) {
+        (None, None, None) => Cut::ShardBytes(SHARD_BYTES),
+        (Some(size), None, None) => Cut::ShardBytes(positive("--shard-size", size)?),
+        (None, Some(shards), None) => Cut::Shards(positive("--shards", shards)?),
+        (None, None, Some(samples)) => Cut::ShardSamples(positive("--shard-samples", samples)?),
+        _ => {
+            return Err(Error::usage(
+                "--shard-size, --shards and --shard-samples contradict each other: give one of them",
+            ));
+        }
+    };
+    if args.name.is_empty() || args.name.contains(char::is_control) {
+        return Err(Error::usage(
+            "--name must be one line of text: choose another name",
+        ));
+    }
+    let recipe = Recipe {
+        name: args.name.clone(),
+        format: match args.format {
+            cli::Format::Wds => Format::WebDataset,
+        },
+        order: match args.order {
+            cli::Order::Shuffled => Order::Shuffled,
+            cli::Order::Listed => Order::Listed,
+        },
+        seed: args.seed,
+        cut,
+        json: args.json,
+        sha256: args.sha256,
+        validate: match args.validate {
+            cli::Validate::None => Validate::None,
+            cli::Validate::Header => Validate::Header,
+            cli::Validate::Decode => Validate::Decode,
+        },
+        splits: splits(&args.split)?,
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        labels: args.labels.is_some(),
+        allow_empty: args.allow_empty,
+    };
+    rules_of(&recipe)?;
+    Ok(Planning {
+        source: source.to_owned(),
+        destination: destination.to_owned(),
+        recipe,
+        keep_zero_length: on_error == cli::OnError::Skip,
+        labels: args.labels.clone(),
+        synsets: args.synsets.clone(),
+    })
+}
+
+fn splits(given: &[OsString]) -> Result<Splits> {
+    let mut splits: Splits = Vec::new();
+    for text in given {
+        let shown = show(text.as_bytes());
+        let bad = |what: &str| {
+            Error::usage(format!(
+                "--split `{shown}`: {what}: write NAME=SUBPATH, for example val=images/val"
+            ))
+        };
+        let equals = text
+            .as_bytes()
+            .iter()
+            .position(|&b| b == b'=')
+            .ok_or_else(|| bad("no `=`"))?;
+        let (name, path) = text.as_bytes().split_at(equals);
+        let name = std::str::from_utf8(name).unwrap_or_default().to_owned();
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(bad("the name must be letters, digits and `_`"));
+        }
+        let parts: Vec<&[u8]> = path[1..]
+            .split(|&b| b == b'/')
+            .filter(|part| !part.is_empty() && *part != b".")
+            .collect();
+        if parts.contains(&b"..".as_slice()) || path.get(1) == Some(&b'/') {
+            return Err(bad("the path must lie below SRC"));
+        }
+        let path = SourcePath::new(parts.join(&b'/'));
+        for (other, there) in &splits {
+            let (a, b) = (path.as_bytes(), there.as_bytes());
+            let within = |a: &[u8], b: &[u8]| {
+                b.is_empty()
+                    || a.strip_prefix(b)
+                        .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            };
+            if *other == name {
+                return Err(bad("the split is given twice"));
+            }
+            if within(a, b) || within(b, a) {
+                return Err(bad(&format!(
+                    "its directory overlaps that of split `{other}`"
+                )));
+            }
+        }
+        splits.push((name, path));
+    }
+    splits.sort();
+    Ok(splits)
+}
+
+/// Checks what happens to damaged samples.
+pub(crate) fn policy(args: &cli::PolicyArgs) -> Result<Policy> {
+    match (args.on_error, args.max_skipped) {
+        (cli::OnError::Fail, None) => Ok(Policy::Fail),
+        (cli::OnError::Fail, Some(_)) => Err(Error::usage(
+            "--max-skipped says how many samples --on-error skip may leave out: add `--on-error skip` or drop it",
+        )),
+        (cli::OnError::Skip, limit) => Ok(Policy::Skip {
+            at_most: limit.unwrap_or(u64::MAX),
+        }),
+    }
+}
+
+/// Reads `K/N`.
+pub(crate) fn worker(text: Option<&str>) -> Result<(usize, usize)> {
+    let Some(text) = text else {
+        return Ok((0, 1));
+    };
+    text.split_once('/')
+        .and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)))
+        .filter(|(k, n)| k < n)
+        .ok_or_else(|| {
+            Error::usage(format!(
+                "--worker `{text}`: write K/N with K from 0 to N-1, for example 0/3"
+            ))
+        })
+}
+
+/// How deep to verify.
+pub(crate) fn level(level: cli::Level, source: Option<&str>) -> Result<Level> {
+    match (level, source) {
+        (cli::Level::Source, None) => Err(Error::usage(
+            "--level source compares with the source: add `--source SRC`",
+        )),
+        (cli::Level::Source, Some(_)) => Ok(Level::Source),
+        (_, Some(_)) => Err(Error::usage(
+            "a source is compared at `--level source` only: add that, or drop the source",
+        )),
+        (cli::Level::List, None) => Ok(Level::List),
+        (cli::Level::Head, None) => Ok(Level::Head),
+        (cli::Level::Data, None) => Ok(Level::Data),
+    }
+}
+
+/// What of a sample to write.
+pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
+    match (field, whole) {
+        (_, true) => Part::Whole,
+        (Some(field), _) => Part::Field(field.to_owned()),
+        (None, _) => Part::Image,
+    }
+}
+
+/// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
+pub(crate) fn run(
+    verb: &'static str,
+    args: &cli::CommonArgs,
+    work: impl FnOnce(&Running) -> Result<Summary>,
+) -> u8 {
+    let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
+    let show = match args.progress {
+        _ if args.quiet => Show::None,
+        cli::Progress::Auto if bar => Show::Bar,
+        cli::Progress::Auto | cli::Progress::Log => Show::Log,
+        cli::Progress::Bar => Show::Bar,
+        cli::Progress::None => Show::None,
+    };
+    log_to_stderr(args, show);
+    let started = std::time::Instant::now();
+    let counters = Arc::new(Counters::default());
+    let result = running(args, &counters).and_then(|running| {
+        let _reporter = Reporter::start(show, &counters);
+        work(&running)
+    });
+    let (mut summary, code) = match result {
+        Ok(summary) => {
+            let code = summary.exit_code;
+            (summary, code)
+        }
+        Err(error) => {
+            let code = error.kind().exit_code();
+            tell(&error, args.log);
+            (Summary::failed(&error), code)
+        }
+    };
+    summary.end(verb, code, started.elapsed());
+    if !args.quiet {
+        summary.print();
+    }
+    if let Some(path) = &args.summary {
+        if let Err(error) = summary.write(&PathBuf::from(path)) {
+            tell(&error, args.log);
+            return if code == 0 {
+                error.kind().exit_code()
+            } else {
+                code
+            };
+        }
+    }
+    code
+}
+
+fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Result<Running> {
+    let positive = |flag: &str, value: usize| match value {
+        0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
+        value => Ok(value),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut reads = positive("--reads", args.reads)?;
+    // Half of the open files are left to everything else.
+    if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        reads = reads.min((limit / 2).max(1) as usize);
+    }
+    Ok(Running {
+        jobs: positive("--jobs", args.jobs.unwrap_or(cores))?,
+        reads,
+        memory: args.memory.unwrap_or_else(default_memory),
+        access: Access {
+            reads,
+            fsync: !args.no_fsync,
+        },
+        quiet: args.quiet,
+        counters: Arc::clone(counters),
+        stop: Stop::on_signals()?,
+    })
+}
+
+fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
+    use tracing_subscriber::filter::LevelFilter;
+    let level = match show {
+        _ if args.quiet => LevelFilter::ERROR,
+        _ if args.verbose => LevelFilter::DEBUG,
+        Show::Log => LevelFilter::INFO,
+        Show::Bar | Show::None => LevelFilter::WARN,
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_target(false);
+    // A second call, in tests, keeps the first subscriber.
+    let _ = match args.log {
+        cli::Log::Json => builder.json().flatten_event(true).try_init(),
+        cli::Log::Text => builder.with_ansi(false).without_time().try_init(),
+    };
+}
+
+fn tell(error: &Error, log: cli::Log) {
+    match log {
+        cli::Log::Text => {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+        }
+        cli::Log::Json => tracing::error!(exit_code = error.kind().exit_code(), "{error}"),
+    }
+}

@@ -1,0 +1,825 @@
+//! The local file system as source and sink.
+//!
+//! Reading: opens are deep when they are slow and inline when they are not (see [`crate::reactor`]); every file is checked
+//! against its planned size and time after its last byte. Writing: temporary name, write, fsync, rename, fsync of the directory.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use super::{Access, ShardWriter, Sink, Source, check_name};
+use crate::error::{Error, Kind, Result, reason};
+use crate::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::reactor::{Pending, Reactor};
+use crate::sample::{Field, SourcePath, Version, show};
+
+/// Directory entries looked at in one piece of work.
+const CHUNK_ENTRIES: usize = 2048;
+/// Pieces of stat work of one directory started before the oldest is waited for.
+const CHUNKS_AHEAD: usize = 64;
+/// Small writes are gathered up to here; larger ones go out with them in one call, uncopied.
+const GATHER_BYTES: usize = 64 * 1024;
+
+/// An ImageFolder on a file system.
+pub(super) struct LocalSource {
+    root: Arc<PathBuf>,
+    reactor: Reactor,
+    reads: usize,
+}
+
+impl LocalSource {
+    pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
+        let root = PathBuf::from(location);
+        let meta = fs::metadata(&root).map_err(|error| {
+            Error::source_data(format!(
+                "{location}: {}: give the directory that holds the images",
+                reason(&error)
+            ))
+        })?;
+        if !meta.is_dir() {
+            return Err(Error::source_data(format!(
+                "{location} is a file: give the directory that holds the images"
+            )));
+        }
+        Ok(Self {
+            root: Arc::new(root),
+            reactor: Reactor::new(access.reads, 0),
+            reads: access.reads,
+        })
+    }
+
+    fn path(&self, path: &SourcePath) -> PathBuf {
+        self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()))
+    }
+}
+
+impl std::fmt::Display for LocalSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&show(self.root.as_os_str().as_bytes()))
+    }
+}
+
+impl Source for LocalSource {
+    fn list(&self) -> Result<Listing> {
+        // Two threads when files are warm, as many as reads when every directory is slow.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Walk {
+            reactor: Reactor::new(self.reads.max(cores), cores.saturating_sub(1)),
+            listing: Listing::default(),
+            directories: Vec::new(),
+            entries: std::collections::VecDeque::new(),
+        }
+        .run(&self.root)
+    }
+
+    fn start(&self, field: &Field) -> Pending<Vec<u8>> {
+        let path = self.path(&field.path);
+        let field = (field.path.clone(), field.size, field.version.clone());
+        self.reactor.start(move |mut buffer| {
+            let (name, size, version) = field;
+            let length = usize::try_from(size)
+                .map_err(|_| Error::failed(format!("{name} is too large to hold")))?;
+            let mut file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
+            buffer.resize(length, 0);
+            let read =
+                read_full(&mut file, &mut buffer).map_err(|error| unreadable(&name, &error))?;
+            check_unchanged(&file, &name, size, &version, read as u64)?;
+            Ok(buffer)
+        })
+    }
+
+    fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>> {
+        let file =
+            File::open(self.path(&field.path)).map_err(|error| unreadable(&field.path, &error))?;
+        Ok(Box::new(Stream {
+            file,
+            field: field.clone(),
+            read: 0,
+        }))
+    }
+
+    fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let fail = |error: io::Error| unreadable(&field.path, &error);
+        let mut file = File::open(self.path(&field.path)).map_err(fail)?;
+        file.seek(SeekFrom::Start(offset)).map_err(fail)?;
+        let mut buffer = vec![0; length];
+        let read = read_full(&mut file, &mut buffer).map_err(fail)?;
+        if read < length {
+            return Err(changed(&field.path, offset + read as u64, field.size));
+        }
+        Ok(buffer)
+    }
+}
+
+/// Reads until `buffer` is full or the file ends.
+fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read(&mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(n) => read += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+/// A planned file that cannot be read any more. Not skippable: a mount that went away must not look like a smaller dataset.
+fn unreadable(name: &SourcePath, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::source_data(format!(
+            "{name} vanished after planning: the data changed, make a new plan"
+        )),
+        io::ErrorKind::PermissionDenied => Error::source_data(format!(
+            "{name} cannot be read: {}: mend its permissions",
+            reason(error)
+        )),
+        _ => {
+            let io = error.raw_os_error().map_or_else(
+                || io::Error::new(error.kind(), error.to_string()),
+                io::Error::from_raw_os_error,
+            );
+            Error::io(name.to_string(), io)
+        }
+    }
+}
+
+fn changed(name: &SourcePath, actual: u64, planned: u64) -> Error {
+    Error::source_data(format!(
+        "{name} is {actual} bytes, planned as {planned}: the data changed, make a new plan"
+    ))
+}
+
+/// Called after the last byte was read: the planned size and time mean that no byte changed since the plan.
+fn check_unchanged(
+    file: &File,
+    name: &SourcePath,
+    size: u64,
+    version: &Version,
+    read: u64,
+) -> Result<()> {
+    let meta = file.metadata().map_err(|error| unreadable(name, &error))?;
+    if meta.len() != size || read != size {
+        return Err(changed(
+            name,
+            if meta.len() == size { read } else { meta.len() },
+            size,
+        ));
+    }
+    let now = Version::Mtime(mtime(&meta));
+    if now != *version {
+        return Err(Error::source_data(format!(
+            "{name} was written to after planning ({now}, planned as {version}): the data changed, make a new plan"
+        )));
+    }
+    Ok(())
+}
+
+fn mtime(meta: &fs::Metadata) -> i64 {
+    meta.mtime()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(meta.mtime_nsec())
+}
+
+struct Stream {
+    file: File,
+    field: Field,
+    read: u64,
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(buffer)?;
+        self.read += n as u64;
+        if self.read > self.field.size || (n == 0 && !buffer.is_empty()) {
+            let Field {
+                path,
+                size,
+                version,
+                ..
+            } = &self.field;
+            check_unchanged(&self.file, path, *size, version, self.read)
+                .map_err(io::Error::other)?;
+        }
+        Ok(n)
+    }
+}
+
+/// The walk over a tree: reading a directory and looking at its entries are pieces of work, order does not matter.
+struct Walk {
+    reactor: Reactor,
+    listing: Listing,
+    directories: Vec<(usize, Pending<Entries>)>,
+    entries: std::collections::VecDeque<(usize, Pending<Looked>)>,
+}
+
+/// A directory being listed and those it lies in, to find symbolic links that lead back.
+struct Place {
+    path: Vec<u8>,
+    id: (u64, u64),
+    parent: Option<Arc<Place>>,
+}
+
+/// Some entries of a directory, not looked at yet, and the rest of it.
+struct Entries {
+    place: Arc<Place>,
+    some: Vec<fs::DirEntry>,
+    rest: Option<fs::ReadDir>,
+    problems: Vec<Problem>,
+    hidden: u64,
+}
+
+/// Entries that were looked at.
+#[derive(Default)]
+struct Looked {
+    files: Dir,
+    below: Vec<(PathBuf, Arc<Place>)>,
+    problems: Vec<Problem>,
+}
+
+impl Walk {
+    fn run(mut self, root: &Path) -> Result<Listing> {
+        let meta = fs::metadata(root)
+            .map_err(|error| Error::io(show(root.as_os_str().as_bytes()), error))?;
+        let place = Arc::new(Place {
+            path: Vec::new(),
+            id: (meta.dev(), meta.ino()),
+            parent: None,
+        });
+        self.enter(root.to_owned(), place);
+        loop {
+            // Going on with directories first keeps many pieces of work started; the bound keeps their memory small.
+            if self.entries.len() < CHUNKS_AHEAD {
+                if let Some((dir, pending)) = self.directories.pop() {
+                    let entries = pending.wait(Vec::new())?;
+                    self.look(dir, entries);
+                    continue;
+                }
+            }
+            let Some((dir, pending)) = self.entries.pop_front() else {
+                break;
+            };
+            let looked = pending.wait(Vec::new())?;
+            self.take(dir, looked)?;
+        }
+        let mut listing = self.listing;
+        listing.dirs.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(listing)
+    }
+
+    fn enter(&mut self, path: PathBuf, place: Arc<Place>) {
+        let dir = self.listing.dirs.len();
+        self.listing.dirs.push(Dir::new(place.path.clone()));
+        let pending = self.reactor.start(move |_| {
+            Ok(match fs::read_dir(&path) {
+                Ok(rest) => next_entries(place, rest),
+                Err(error) => {
+                    let problem = unlistable(&place.path, &error);
+                    Entries {
+                        place,
+                        some: Vec::new(),
+                        rest: None,
+                        problems: vec![problem],
+                        hidden: 0,
+                    }
+                }
+            })
+        });
+        self.directories.push((dir, pending));
+    }
+
+    fn look(&mut self, dir: usize, entries: Entries) {
+        let Entries {
+            place,
+            some,
+            rest,
+            problems,
+            hidden,
+        } = entries;
+        self.listing.problems.extend(problems);
+        self.listing.hidden += hidden;
+        if let Some(rest) = rest {
+            let place = Arc::clone(&place);
+            let pending = self.reactor.start(move |_| Ok(next_entries(place, rest)));
+            self.directories.push((dir, pending));
+        }
+        if !some.is_empty() {
+            let pending = self.reactor.start(move |_| Ok(look_at(&place, &some)));
+            self.entries.push_back((dir, pending));
+        }
+    }
+
+    fn take(&mut self, dir: usize, looked: Looked) -> Result<()> {
+        self.listing.problems.extend(looked.problems);
+        let into = &mut self.listing.dirs[dir];
+        if !into.append(looked.files) {
+            return Err(Error::failed(format!(
+                "{}: more than 4 GiB of file names in one directory: spread the files over several",
+                show(&into.path)
+            )));
+        }
+        for (path, place) in looked.below {
+            self.enter(path, place);
+        }
+        Ok(())
+    }
+}
+
+fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
+    let mut entries = Entries {
+        place,
+        some: Vec::new(),
+        rest: None,
+        problems: Vec::new(),
+        hidden: 0,
+    };
+    while entries.some.len() < CHUNK_ENTRIES {
+        match rest.next() {
+            None => return entries,
+            Some(Ok(entry)) if entry.file_name().as_bytes().starts_with(b".") => {
+                entries.hidden += 1
+            }
+            Some(Ok(entry)) => entries.some.push(entry),
+            Some(Err(error)) => {
+                entries
+                    .problems
+                    .push(unlistable(&entries.place.path, &error));
+                return entries;
+            }
+        }
+    }
+    entries.rest = Some(rest);
+    entries
+}
+
+fn unlistable(path: &[u8], error: &io::Error) -> Problem {
+    let path = if path.is_empty() {
+        b".".as_slice()
+    } else {
+        path
+    };
+    Problem::new(
+        ProblemKind::Unreadable,
+        format!("{}/: {}", show(path), reason(error)),
+    )
+}
+
+fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
+    let mut looked = Looked::default();
+    for entry in entries {
+        let name = entry.file_name().into_vec();
+        let problem = |kind, detail: &str| {
+            let path = SourcePath::join(&place.path, &name);
+            Problem::new(kind, format!("{path}{detail}"))
+        };
+        // Not following the link costs no path look-up; only links are looked at twice.
+        let meta = entry.metadata().and_then(|meta| {
+            if meta.is_symlink() {
+                fs::metadata(entry.path())
+            } else {
+                Ok(meta)
+            }
+        });
+        let meta = match meta {
+            Ok(meta) => meta,
+            Err(error) => {
+                let detail = match fs::read_link(entry.path()) {
+                    Ok(target) => format!(
+                        " -> {}: {}",
+                        show(target.as_os_str().as_bytes()),
+                        reason(&error)
+                    ),
+                    Err(_) => format!(": {}", reason(&error)),
+                };
+                looked
+                    .problems
+                    .push(problem(ProblemKind::Unreadable, &detail));
+                continue;
+            }
+        };
+        if meta.is_dir() {
+            let below = Place {
+                path: SourcePath::join(&place.path, &name).as_bytes().to_vec(),
+                id: (meta.dev(), meta.ino()),
+                parent: Some(Arc::clone(place)),
+            };
+            match below.loops_to() {
+                Some(ancestor) => {
+                    let end = if ancestor.is_empty() {
+                        b".".as_slice()
+                    } else {
+                        ancestor
+                    };
+                    let detail = format!(" -> {}/", show(end));
+                    looked.problems.push(problem(ProblemKind::Loop, &detail));
+                }
+                None => looked.below.push((entry.path(), Arc::new(below))),
+            }
+        } else if meta.is_file() {
+            if !may_read(&entry.path(), &meta) {
+                looked
+                    .problems
+                    .push(problem(ProblemKind::Unreadable, ": permission denied"));
+            } else if !looked
+                .files
+                .push(&name, meta.len(), &Version::Mtime(mtime(&meta)))
+            {
+                looked
+                    .problems
+                    .push(problem(ProblemKind::Unreadable, ": the name is too long"));
+            }
+        } else {
+            let kind = meta.file_type();
+            let detail = if kind.is_fifo() {
+                " is a pipe"
+            } else if kind.is_socket() {
+                " is a socket"
+            } else {
+                " is a device"
+            };
+            looked.problems.push(problem(ProblemKind::Special, detail));
+        }
+    }
+    looked
+}
+
+impl Place {
+    /// The path of the directory this one is, if it lies in itself.
+    fn loops_to(&self) -> Option<&[u8]> {
+        let mut above = self.parent.as_deref();
+        while let Some(place) = above {
+            if place.id == self.id {
+                return Some(&place.path);
+            }
+            above = place.parent.as_deref();
+        }
+        None
+    }
+}
+
+/// Whether this user may read the file; asks the system only where the permission bits leave doubt.
+fn may_read(path: &Path, meta: &fs::Metadata) -> bool {
+    meta.mode() & 0o444 == 0o444 || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+}
+
+/// A dataset on a file system.
+pub(super) struct LocalSink {
+    root: PathBuf,
+    fsync: bool,
+}
+
+impl LocalSink {
+    pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
+        let root = PathBuf::from(location);
+        match fs::metadata(&root) {
+            Ok(meta) if !meta.is_dir() => Err(Error::usage(format!(
+                "{location} is a file: give a directory for the dataset"
+            ))),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::io(location, error)),
+        }?;
+        Ok(Self {
+            root,
+            fsync: access.fsync,
+        })
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.root.join(name))
+    }
+
+    /// Opens a temporary file beside `path`, making its directories, and locks it as ours.
+    fn temporary(&self, path: &Path) -> io::Result<(PathBuf, File)> {
+        let parent = path.parent().unwrap_or(&self.root);
+        self.make_dirs(parent)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let temporary = parent.join(format!(
+            ".{name}.{}-{}-{count}.tmp",
+            machine(),
+            std::process::id()
+        ));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&temporary)?;
+        // Where locks do not work the file is never swept: it stays until `gc` finds it old.
+        let _ = file.lock();
+        Ok((temporary, file))
+    }
+
+    /// Makes `dir` and what is missing above it, each new name made durable in its parent.
+    fn make_dirs(&self, dir: &Path) -> io::Result<()> {
+        if dir.as_os_str().is_empty() || dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().unwrap_or(Path::new(""));
+        self.make_dirs(parent)?;
+        match fs::create_dir(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        self.sync_dir(parent)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        if !self.fsync {
+            return Ok(());
+        }
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
+        File::open(dir)?.sync_all()
+    }
+
+    /// Writes `body` to a temporary file and hands it to `place` to be given its name.
+    fn write(
+        &self,
+        path: &Path,
+        body: &[u8],
+        place: impl FnOnce(&Path) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        let (temporary, mut file) = self.temporary(path)?;
+        let placed = (|| {
+            file.write_all(body)?;
+            if self.fsync {
+                file.sync_all()?;
+            }
+            let placed = place(&temporary)?;
+            self.sync_dir(path.parent().unwrap_or(&self.root))?;
+            Ok(placed)
+        })();
+        let _ = fs::remove_file(&temporary);
+        placed
+    }
+
+    fn label(&self, name: &str) -> String {
+        format!("{self}/{name}")
+    }
+
+    fn walk(
+        &self,
+        dir: &Path,
+        visit: &mut dyn FnMut(&fs::DirEntry, &Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_dir() {
+                self.walk(&path, visit)?;
+            } else {
+                visit(&entry, &path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells the temporary files of this machine (since its start) from those of others.
+fn machine() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(12)
+        .collect()
+}
+
+fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".tmp")
+}
+
+impl std::fmt::Display for LocalSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&show(self.root.as_os_str().as_bytes()))
+    }
+}
+
+impl Sink for LocalSink {
+    fn create(&self, name: &str) -> Result<Box<dyn ShardWriter>> {
+        let path = self.path(name)?;
+        let (temporary, file) = self
+            .temporary(&path)
+            .map_err(|error| Error::io(self.label(name), error))?;
+        Ok(Box::new(LocalShard {
+            label: self.label(name),
+            sink: LocalSink {
+                root: self.root.clone(),
+                fsync: self.fsync,
+            },
+            path,
+            temporary: Some(temporary),
+            file,
+            gathered: Vec::with_capacity(GATHER_BYTES),
+        }))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Bytes>> {
+        match fs::read(self.path(name)?) {
+            Ok(body) => Ok(Some(body.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(self.label(name), error)),
+        }
+    }
+
+    fn range(&self, name: &str, offset: u64, length: usize) -> Result<Bytes> {
+        let path = self.path(name)?;
+        let fail = |error| Error::io(self.label(name), error);
+        let mut file = File::open(path).map_err(fail)?;
+        let end = file.metadata().map_err(fail)?.len();
+        // The length may come from a damaged file: compare before reserving memory for it.
+        if offset
+            .checked_add(length as u64)
+            .is_none_or(|wanted| wanted > end)
+        {
+            return Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "{}: {end} bytes, but {length} bytes are wanted at {offset}: it was cut short",
+                    self.label(name)
+                ),
+            ));
+        }
+        file.seek(SeekFrom::Start(offset)).map_err(fail)?;
+        let mut buffer = vec![0; length];
+        file.read_exact(&mut buffer).map_err(fail)?;
+        Ok(buffer.into())
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
+        let file =
+            File::open(self.path(name)?).map_err(|error| Error::io(self.label(name), error))?;
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+        Ok(Box::new(file))
+    }
+
+    fn put(&self, name: &str, body: &[u8]) -> Result<()> {
+        let path = self.path(name)?;
+        self.write(&path, body, |temporary| {
+            fs::rename(temporary, &path).map(|()| true)
+        })
+        .map(|_| ())
+        .map_err(|error| Error::io(self.label(name), error))
+    }
+
+    fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
+        let path = self.path(name)?;
+        // A hard link is the one way to give a name only if it is free that every file system of note has.
+        self.write(&path, body, |temporary| {
+            match fs::hard_link(temporary, &path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+                placed => placed.map(|()| true),
+            }
+        })
+        .map_err(|error| Error::io(self.label(name), error))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let dir = if prefix.is_empty() {
+            self.root.clone()
+        } else {
+            self.path(prefix)?
+        };
+        let mut found = Vec::new();
+        self.walk(&dir, &mut |entry, path| {
+            let name = path.strip_prefix(&self.root).unwrap_or(path);
+            let name = name.to_string_lossy().into_owned();
+            if !is_temporary(&entry.file_name().to_string_lossy()) {
+                found.push((name, entry.metadata()?.len()));
+            }
+            Ok(())
+        })
+        .map_err(|error| Error::io(self.label(prefix), error))?;
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn sweep(&self) -> Result<u64> {
+        let ours = format!(".{}-", machine());
+        let mut removed = 0;
+        let mut visit = |entry: &fs::DirEntry, path: &Path| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !is_temporary(&name) || !name.contains(&ours) {
+                return Ok(());
+            }
+            // A living writer holds the lock; another run may have removed the file meanwhile.
+            let Ok(file) = OpenOptions::new().write(true).open(path) else {
+                return Ok(());
+            };
+            if file.try_lock().is_ok() && fs::remove_file(path).is_ok() {
+                removed += 1;
+            }
+            Ok(())
+        };
+        for part in ["data", "index", "_shardpack"] {
+            self.walk(&self.root.join(part), &mut visit)
+                .map_err(|error| Error::io(self.label(part), error))?;
+        }
+        Ok(removed)
+    }
+
+    fn check_apart(&self, source: &str) -> Result<()> {
+        // The destination may not exist yet: compare from its nearest existing directory.
+        let source = fs::canonicalize(source).map_err(|error| Error::io(source, error))?;
+        let absolute =
+            std::path::absolute(&self.root).map_err(|error| Error::io(self.to_string(), error))?;
+        let existing = absolute
+            .ancestors()
+            .find_map(|above| fs::canonicalize(above).ok().map(|real| (above, real)));
+        let Some((above, real)) = existing else {
+            return Ok(());
+        };
+        let destination = real.join(absolute.strip_prefix(above).unwrap_or(Path::new("")));
+        if destination.starts_with(&source) {
+            return Err(Error::usage(format!(
+                "{self} lies in the source {}: choose a destination outside it",
+                show(source.as_os_str().as_bytes())
+            )));
+        }
+        Ok(())
+    }
+}
+
+struct LocalShard {
+    label: String,
+    sink: LocalSink,
+    path: PathBuf,
+    temporary: Option<PathBuf>,
+    file: File,
+    gathered: Vec<u8>,
+}
+
+impl Write for LocalShard {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.write_all(data)?;
+        Ok(data.len())
+    }
+
+    fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
+        if self.gathered.len() + data.len() <= GATHER_BYTES {
+            self.gathered.extend_from_slice(data);
+            return Ok(());
+        }
+        let mut slices = [IoSlice::new(&self.gathered), IoSlice::new(data)];
+        let mut slices = slices.as_mut_slice();
+        while !slices.is_empty() {
+            match self.file.write_vectored(slices) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut slices, n),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.gathered.clear();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let gathered = std::mem::take(&mut self.gathered);
+        self.file.write_all(&gathered)
+    }
+}
+
+impl ShardWriter for LocalShard {
+    fn commit(mut self: Box<Self>, _crc32: u32) -> Result<()> {
+        let Some(temporary) = self.temporary.take() else {
+            return Ok(());
+        };
+        let done = (|| {
+            self.flush()?;
+            if self.sink.fsync {
+                self.file.sync_all()?;
+            }
+            fs::rename(&temporary, &self.path)?;
+            self.sink
+                .sync_dir(self.path.parent().unwrap_or(&self.sink.root))
+        })();
+        done.map_err(|error| {
+            let _ = fs::remove_file(&temporary);
+            Error::io(self.label.clone(), error)
+        })
+    }
+}
+
+impl Drop for LocalShard {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}

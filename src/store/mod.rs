@@ -1,0 +1,150 @@
+//! Where samples come from and where shards go: two traits, one backend a file.
+//!
+//! A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this folder opens a file or a socket.
+
+mod local;
+
+use std::fmt;
+use std::io::{Read, Write};
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::listing::Listing;
+use crate::reactor::Pending;
+use crate::sample::Field;
+
+/// Where samples come from.
+pub trait Source: fmt::Display + Send + Sync {
+    /// Lists every file below the root, in no particular order; hidden ones are counted, not listed.
+    ///
+    /// What cannot be listed is a [`crate::listing::Problem`] in the result, so that all of them are found at once.
+    fn list(&self) -> Result<Listing>;
+
+    /// Starts reading one file and returns at once.
+    ///
+    /// The bytes are exactly the planned ones or the read fails with [`crate::error::Kind::Source`]: a file that
+    /// changed after planning must not slip in.
+    fn start(&self, field: &Field) -> Pending<Vec<u8>>;
+
+    /// Opens a file too large to hold. The same promise: reading to the end fails if the file is not the planned one.
+    fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>>;
+
+    /// Reads `length` bytes at `offset` of a file.
+    fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>>;
+}
+
+/// Where shards go, and where they are read back from.
+///
+/// Names are relative, `/`-separated and checked: a name from a manifest cannot leave the root.
+pub trait Sink: fmt::Display + Send + Sync {
+    /// Opens a shard for writing; nothing is visible under `name` until it is committed.
+    fn create(&self, name: &str) -> Result<Box<dyn ShardWriter>>;
+
+    /// Reads a small object (plan, record, manifest), or `None` if it is not there.
+    fn get(&self, name: &str) -> Result<Option<Bytes>>;
+
+    /// Reads exactly `length` bytes at `offset`.
+    fn range(&self, name: &str, offset: u64, length: usize) -> Result<Bytes>;
+
+    /// Opens an object for reading from its beginning.
+    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>>;
+
+    /// Writes a small object, all or nothing, over what was there.
+    fn put(&self, name: &str, body: &[u8]) -> Result<()>;
+
+    /// Writes a small object if nothing has its name; false if something has.
+    fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool>;
+
+    /// Names and sizes of the objects below `prefix` (a directory, or empty for all), sorted by name.
+    /// Unfinished writes are not among them.
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;
+
+    /// Removes what a killed run of this machine left half written, and only that.
+    fn sweep(&self) -> Result<u64>;
+
+    /// Refuses a destination that lies in the source (or is it), before anything is written.
+    fn check_apart(&self, source: &str) -> Result<()>;
+}
+
+/// A shard being written. Dropped without `commit`, it leaves nothing behind.
+pub trait ShardWriter: Write + Send {
+    /// Makes the shard visible and durable. `crc32` is the checksum of all that was written.
+    fn commit(self: Box<Self>, crc32: u32) -> Result<()>;
+}
+
+/// What backends need to know to open a location.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Reads in flight at most.
+    pub reads: usize,
+    /// Whether commits wait until the data is on the disk.
+    pub fsync: bool,
+}
+
+/// Opens the source at a path.
+pub fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
+    refuse_schemes(location)?;
+    Ok(Box::new(local::LocalSource::open(location, access)?))
+}
+
+/// Opens the destination at a path; it need not exist yet.
+pub fn sink(location: &str, access: &Access) -> Result<Box<dyn Sink>> {
+    refuse_schemes(location)?;
+    Ok(Box::new(local::LocalSink::open(location, access)?))
+}
+
+fn refuse_schemes(location: &str) -> Result<()> {
+    match location.split_once("://") {
+        Some((scheme, _)) => Err(Error::usage(format!(
+            "{location}: `{scheme}://` is not a location this version can open: give a path"
+        ))),
+        None if location.is_empty() => Err(Error::usage("an empty location: give a path")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a name that could leave the root it is used under: manifests and records are untrusted.
+pub fn check_name(name: &str) -> Result<()> {
+    let ok = !name.is_empty()
+        && !name.contains('\0')
+        && name
+            .split('/')
+            .all(|part| !part.is_empty() && part != "." && part != "..");
+    if ok {
+        Ok(())
+    } else {
+        Err(Error::new(
+            crate::error::Kind::Damage,
+            format!(
+                "`{}` is no name for an object of a dataset",
+                crate::sample::show(name.as_bytes())
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_the_root_are_refused() {
+        for name in ["", "/etc/passwd", "a/../b", "..", "a//b", "./a", "a\0b"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        check_name("data/train-00000.tar").unwrap();
+    }
+
+    #[test]
+    fn a_scheme_that_cannot_be_opened_is_a_usage_error() {
+        let access = Access {
+            reads: 1,
+            fsync: false,
+        };
+        let Err(error) = source("gs://bucket/x", &access) else {
+            panic!("opened")
+        };
+        assert_eq!(error.kind(), crate::error::Kind::Usage);
+    }
+}

@@ -1,0 +1,124 @@
+//! Numbers as people write and read them: sizes with SI or IEC units, counts, durations.
+
+/// Bytes of a size such as `1GB`, `64MiB`, `1.5G` or `4096`; units of 1000 unless there is an `i`.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let bad = || format!("`{text}` is no size: write for example 1GB, 64MiB or 4096");
+    let unit = unit.trim().to_ascii_lowercase();
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let (letter, base) = match unit.strip_suffix('i') {
+        Some(letter) if !letter.is_empty() => (letter, 1024u64),
+        Some(_) => return Err(bad()),
+        None => (unit, 1000),
+    };
+    let power = match letter {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return Err(bad()),
+    };
+    let scale = base.pow(power);
+    let number = number.replace('_', "");
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(scale).ok_or_else(bad);
+    }
+    let value = number.parse::<f64>().map_err(|_| bad())? * scale as f64;
+    if (0.0..1e18).contains(&value) {
+        Ok(value.round() as u64)
+    } else {
+        Err(bad())
+    }
+}
+
+/// A size in decimal units with three digits.
+pub fn bytes_text(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "kB", "MB", "GB", "TB", "PB"] {
+        if value < 999.5 || unit == "PB" {
+            return match unit {
+                "B" => format!("{bytes} B"),
+                _ if value < 9.995 => format!("{value:.2} {unit}"),
+                _ if value < 99.95 => format!("{value:.1} {unit}"),
+                _ => format!("{value:.0} {unit}"),
+            };
+        }
+        value /= 1000.0;
+    }
+    format!("{bytes} B")
+}
+
+/// A count with thousands set apart.
+pub fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A duration in its two largest units.
+pub fn seconds_text(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        _ if seconds < 9.95 => format!("{:.1} s", seconds.max(0.0)),
+        0..=119 => format!("{whole} s"),
+        120..=7199 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_si_unless_they_say_iec() {
+        for (text, bytes) in [
+            ("1GB", 1_000_000_000),
+            ("1GiB", 1 << 30),
+            ("1g", 1_000_000_000),
+            ("64MiB", 64 << 20),
+            ("1.5 kB", 1500),
+            ("0", 0),
+            ("4096", 4096),
+            ("1_000", 1000),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "GB",
+            "1XB",
+            "-1",
+            "1iB",
+            "99999999999PB",
+            "1.2.3",
+            "nan",
+        ] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(bytes_text(999), "999 B");
+        assert_eq!(bytes_text(1_005_000), "1.00 MB");
+        assert_eq!(bytes_text(999_600), "1.00 MB");
+        assert_eq!(bytes_text(147_900_000_000), "148 GB");
+        assert_eq!(count_text(1_281_167), "1,281,167");
+        assert_eq!(count_text(12), "12");
+        assert_eq!(seconds_text(3.21), "3.2 s");
+        assert_eq!(seconds_text(125.0), "2 min 05 s");
+    }
+}

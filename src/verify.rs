@@ -1,0 +1,785 @@
+//! Shards re-read against their records, at four depths: list, head, data, source.
+//!
+//! Nothing here mends or writes. Every finding names its object, sample, byte range, and what was expected and found.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::checksum::{Scanner, crc_text};
+use crate::error::{Error, Kind, Result};
+use crate::format::{Finding, Watch, check_foreign};
+use crate::lookahead::{Content, Lookahead};
+use crate::manifest::{MANIFEST, Manifest, ShardEntry, snapshot_name};
+use crate::progress::Counters;
+use crate::record::ShardRecord;
+use crate::sample::Sample;
+use crate::scan::{Entry, Scan};
+use crate::signal::Stop;
+use crate::store::{Sink, Source};
+
+/// How deep a verification looks; each level includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Names and sizes, nothing missing, nothing extra.
+    List,
+    /// Checksums of whole shards and indexes.
+    Head,
+    /// Every header, field, end marker and index row.
+    Data,
+    /// Every file of the source, byte for byte.
+    Source,
+}
+
+/// What a verification saw and found.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// Shards looked at.
+    pub shards: u64,
+    /// Samples looked at.
+    pub samples: u64,
+    /// Bytes of shards read.
+    pub bytes: u64,
+    /// What is wrong, sorted by object and place.
+    pub findings: Vec<Finding>,
+    /// What is not wrong, but worth knowing.
+    pub notes: Vec<Finding>,
+    /// What could not be checked, and why.
+    pub unchecked: Vec<String>,
+}
+
+/// The source to compare with.
+pub struct Against<'a> {
+    /// Where its files are read.
+    pub source: &'a dyn Source,
+    /// Its samples now.
+    pub scan: &'a Scan,
+}
+
+/// One verification.
+pub struct Verification<'a> {
+    /// The dataset.
+    pub sink: &'a dyn Sink,
+    /// How deep.
+    pub level: Level,
+    /// The source, for [`Level::Source`].
+    pub against: Option<Against<'a>>,
+    /// Shards read at once.
+    pub jobs: usize,
+    /// Bytes of source files held by each of them.
+    pub window_bytes: u64,
+    /// Counts what happens.
+    pub counters: &'a Counters,
+    /// Says when to stop.
+    pub stop: &'a Stop,
+}
+
+/// What the threads of a verification share.
+struct Shared<'a> {
+    report: Mutex<Report>,
+    next: AtomicUsize,
+    keys: Mutex<Vec<(u64, u32)>>,
+    source: Option<SourceSet<'a>>,
+}
+
+/// The source's samples by a hash of their key, each marked when it was met in a shard.
+struct SourceSet<'a> {
+    against: &'a Against<'a>,
+    by_key: HashMap<u64, u32>,
+    seen: Vec<AtomicBool>,
+}
+
+fn key_hash(key: &str) -> u64 {
+    let digest = Sha256::digest(key.as_bytes());
+    u64::from_le_bytes(std::array::from_fn(|i| digest[i]))
+}
+
+impl<'a> SourceSet<'a> {
+    fn new(against: &'a Against<'a>) -> Self {
+        let entries = &against.scan.entries;
+        let by_key = entries.iter().enumerate();
+        Self {
+            against,
+            by_key: by_key
+                .map(|(i, entry)| (key_hash(&against.scan.key(entry)), i as u32))
+                .collect(),
+            seen: entries.iter().map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// The source's sample of this key; marks it as met, and says whether it was before.
+    fn meet(&self, key: &str) -> Option<(Sample, bool)> {
+        let index = *self.by_key.get(&key_hash(key))? as usize;
+        let entry: &Entry = &self.against.scan.entries[index];
+        let sample = self.against.scan.sample(entry);
+        if sample.key != key {
+            return None;
+        }
+        let before = self.seen[index].swap(true, Ordering::Relaxed);
+        Some((sample, before))
+    }
+}
+
+impl Verification<'_> {
+    /// Verifies a published dataset.
+    pub fn run(&self, manifest: &Manifest) -> Result<Report> {
+        let shared = Shared {
+            report: Mutex::default(),
+            next: AtomicUsize::new(0),
+            keys: Mutex::default(),
+            source: self.against.as_ref().map(SourceSet::new),
+        };
+        let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
+        let whole = self.check_list(manifest, &shards, &shared)?;
+        let whole: Vec<&ShardEntry> = shards
+            .iter()
+            .zip(whole)
+            .filter_map(|(shard, whole)| whole.then_some(*shard))
+            .collect();
+        if self.level > Level::List {
+            self.counters.begin(
+                "verify",
+                manifest.samples,
+                manifest.bytes,
+                whole.len() as u64,
+            );
+            self.on_threads(
+                whole.len(),
+                &|i| self.check_shard(manifest, whole[i], &shared),
+                &shared,
+            )?;
+        }
+        self.check_keys(manifest, &shared);
+        self.check_source(manifest, &shared);
+        let mut report = shared
+            .report
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        report.shards = shards.len() as u64;
+        if self.level < Level::Data {
+            report.samples = manifest.samples;
+        }
+        report
+            .findings
+            .sort_by(|a, b| (&a.object, a.range).cmp(&(&b.object, b.range)));
+        Ok(report)
+    }
+
+    /// Verifies a directory of tars that nobody recorded.
+    pub fn run_foreign(&self) -> Result<Report> {
+        let found = self.sink.list("")?;
+        let tars: Vec<_> = found
+            .iter()
+            .filter(|(name, _)| name.ends_with(".tar"))
+            .collect();
+        if tars.is_empty() {
+            return Err(Error::failed(format!(
+                "{}: neither a {MANIFEST} nor any .tar file: give the directory of a dataset",
+                self.sink
+            )));
+        }
+        let shared = Shared {
+            report: Mutex::default(),
+            next: AtomicUsize::new(0),
+            keys: Mutex::default(),
+            source: None,
+        };
+        let bytes = tars.iter().map(|(_, size)| size).sum();
+        self.counters.begin("verify", 0, bytes, tars.len() as u64);
+        let check = |i: usize| {
+            let (name, size) = tars[i];
+            let mut findings = Vec::new();
+            let mut notes = Vec::new();
+            let reader = self.sink.open(name)?;
+            let seen = check_foreign(name, reader, &mut |f| findings.push(f), &mut |n| {
+                notes.push(n)
+            })
+            .map_err(|error| Error::io(name, error))?;
+            self.counters.shard(name, *size, seen.samples);
+            let mut report = lock(&shared.report);
+            report.samples += seen.samples;
+            report.bytes += size;
+            report.findings.extend(findings);
+            // One deviation a shard is enough to know of it.
+            notes.dedup_by(|a, b| a.what == b.what);
+            report.notes.extend(notes);
+            Ok(())
+        };
+        self.on_threads(tars.len(), &check, &shared)?;
+        let mut report = shared
+            .report
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        report.shards = tars.len() as u64;
+        report
+            .findings
+            .sort_by(|a, b| (&a.object, a.range).cmp(&(&b.object, b.range)));
+        report.unchecked = [
+            format!("contents: there is no {MANIFEST} with checksums to compare with"),
+            "completeness: nothing says how many shards and samples there should be".to_owned(),
+            "labels: nothing says how many classes there are".to_owned(),
+        ]
+        .to_vec();
+        Ok(report)
+    }
+
+    /// Calls `work` for 0..count on several threads; the first error wins.
+    fn on_threads(
+        &self,
+        count: usize,
+        work: &(dyn Fn(usize) -> Result<()> + Sync),
+        shared: &Shared<'_>,
+    ) -> Result<()> {
+        let run = || {
+            loop {
+                self.stop.check()?;
+                let i = shared.next.fetch_add(1, Ordering::Relaxed);
+                if i >= count {
+                    return Ok(());
+                }
+                work(i).inspect_err(|_| shared.next.store(count, Ordering::Relaxed))?;
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.jobs.clamp(1, count.max(1)))
+                .map(|_| scope.spawn(run))
+                .collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::failed("a verifying thread panicked")))
+            };
+            threads
+                .into_iter()
+                .map(join)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .collect()
+        })
+    }
+
+    /// Names and sizes. True for each shard whose content is worth reading.
+    fn check_list(
+        &self,
+        manifest: &Manifest,
+        shards: &[&ShardEntry],
+        shared: &Shared<'_>,
+    ) -> Result<Vec<bool>> {
+        let there: HashMap<String, u64> = ["data", "index"]
+            .iter()
+            .map(|part| self.sink.list(part))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut findings = Vec::new();
+        let mut named = std::collections::HashSet::new();
+        let mut whole = Vec::with_capacity(shards.len());
+        for shard in shards {
+            let present = |name: &str, bytes: u64, findings: &mut Vec<Finding>| match there
+                .get(name)
+            {
+                None => {
+                    findings.push(
+                        Finding::new(name, "missing").values(format!("{bytes} bytes"), "nothing"),
+                    );
+                    false
+                }
+                Some(&size) if size != bytes => {
+                    let finding = Finding::new(name, "another size");
+                    let range = (size.min(bytes), size.max(bytes));
+                    findings.push(
+                        finding
+                            .range(range.0, range.1)
+                            .values(format!("{bytes} bytes"), format!("{size} bytes")),
+                    );
+                    self.level >= Level::Data
+                }
+                Some(_) => true,
+            };
+            let data = present(&shard.name, shard.bytes, &mut findings);
+            let index = present(&shard.index, shard.index_bytes, &mut findings);
+            whole.push(data && (index || self.level == Level::Head));
+            for name in [&shard.name, &shard.index] {
+                if !named.insert(name.as_str()) {
+                    findings.push(Finding::new(name, "named twice by the manifest"));
+                }
+            }
+        }
+        for name in there.keys().filter(|name| !named.contains(name.as_str())) {
+            findings.push(Finding::new(
+                name,
+                "not in the manifest: a reader that globs would take it",
+            ));
+        }
+        let snapshot = snapshot_name(manifest.snapshot);
+        match (self.sink.get(&snapshot)?, self.sink.get(MANIFEST)?) {
+            (None, _) => findings.push(Finding::new(
+                &snapshot,
+                "missing: the manifest cannot be compared with it",
+            )),
+            (Some(a), Some(b)) if a != b => findings.push(
+                Finding::new(MANIFEST, format!("differs from {snapshot}"))
+                    .values(crc_text(crc32fast::hash(&a)), crc_text(crc32fast::hash(&b))),
+            ),
+            _ => {}
+        }
+        let sums = |of: fn(&ShardEntry) -> u64| shards.iter().map(|shard| of(shard)).sum::<u64>();
+        for (what, said, is) in [
+            ("samples", manifest.samples, sums(|s| s.samples)),
+            ("bytes", manifest.bytes, sums(|s| s.bytes)),
+        ] {
+            if said != is {
+                findings
+                    .push(Finding::new(MANIFEST, format!("its total of {what}")).values(is, said));
+            }
+        }
+        lock(&shared.report).findings.extend(findings);
+        Ok(whole)
+    }
+
+    fn check_shard(
+        &self,
+        manifest: &Manifest,
+        shard: &ShardEntry,
+        shared: &Shared<'_>,
+    ) -> Result<()> {
+        let mut findings = Vec::new();
+        let index = self.check_index(manifest, shard, &mut findings)?;
+        let mut scanner = Scanner::new(Passing {
+            inner: self.sink.open(&shard.name)?,
+            counters: self.counters,
+            stop: self.stop.clone(),
+        });
+        let failed = |error: std::io::Error| match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => Error::io(&shard.name, error),
+        };
+        match (&index, self.level) {
+            (Some(record), Level::Data | Level::Source) => {
+                let mut watcher = Watcher::new(self, record, manifest, shared);
+                record_layout(manifest)
+                    .check(&mut scanner, record, &mut watcher)
+                    .map_err(failed)?;
+                findings.append(&mut watcher.findings);
+                if let Some(error) = watcher.error {
+                    return Err(error);
+                }
+                let keys = record.samples.iter().map(|sample| key_hash(&sample.key));
+                let number = crc32fast::hash(shard.name.as_bytes());
+                lock(&shared.keys).extend(keys.map(|key| (key, number)));
+            }
+            _ => {
+                scanner.pass(u64::MAX, |_| ()).map_err(failed)?;
+            }
+        }
+        // The rest, where the check ended early.
+        scanner.pass(u64::MAX, |_| ()).map_err(failed)?;
+        let crc32 = crc_text(scanner.crc32());
+        if crc32 != shard.crc32 && findings.is_empty() {
+            findings.push(
+                Finding::new(&shard.name, "content of the shard, by crc32")
+                    .range(0, scanner.position())
+                    .values(&shard.crc32, crc32),
+            );
+        }
+        self.counters.shard(&shard.name, shard.bytes, shard.samples);
+        let mut report = lock(&shared.report);
+        report.bytes += scanner.position();
+        report.samples += index.map_or(0, |record| record.samples.len() as u64);
+        report.findings.extend(findings);
+        Ok(())
+    }
+
+    /// Reads the index and compares it with the manifest; `None` when there is no index to go by.
+    fn check_index(
+        &self,
+        manifest: &Manifest,
+        shard: &ShardEntry,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Option<ShardRecord>> {
+        let Some(file) = self.sink.get(&shard.index)? else {
+            return Ok(None);
+        };
+        let crc32 = crc_text(crc32fast::hash(&file));
+        if crc32 != shard.index_crc32 {
+            findings.push(
+                Finding::new(&shard.index, "content of the index, by crc32")
+                    .range(0, file.len() as u64)
+                    .values(&shard.index_crc32, crc32),
+            );
+            return Ok(None);
+        }
+        if self.level < Level::Data {
+            return Ok(None);
+        }
+        let record = match decode(&shard.index, &file) {
+            Ok(record) => record,
+            Err(error) if error.kind() == Kind::Damage => {
+                findings.push(Finding::new(&shard.index, error.to_string()));
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let agree = [
+            ("shard", shard.name.clone(), record.shard.clone()),
+            ("plan", manifest.plan.clone(), record.plan.clone()),
+            (
+                "samples",
+                shard.samples.to_string(),
+                record.samples.len().to_string(),
+            ),
+            ("bytes", shard.bytes.to_string(), record.bytes.to_string()),
+            ("crc32", shard.crc32.clone(), crc_text(record.crc32)),
+        ];
+        for (what, said, is) in agree {
+            if said != is {
+                findings.push(
+                    Finding::new(&shard.index, format!("its {what} is not the manifest's"))
+                        .values(said, is),
+                );
+            }
+        }
+        Ok(Some(record))
+    }
+
+    /// No key may be in two places.
+    fn check_keys(&self, manifest: &Manifest, shared: &Shared<'_>) {
+        let mut keys = lock(&shared.keys);
+        keys.sort_unstable();
+        let name = |number: u32| {
+            let is = |shard: &&ShardEntry| crc32fast::hash(shard.name.as_bytes()) == number;
+            manifest
+                .shards()
+                .map(|(_, shard)| shard)
+                .find(is)
+                .map_or(String::new(), |shard| shard.name.clone())
+        };
+        let twice = keys.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+        let findings: Vec<_> = twice
+            .map(|pair| {
+                let (a, b) = (name(pair[0].1), name(pair[1].1));
+                Finding::new(a, format!("a sample of this shard is also in {b}"))
+                    .values("each key once", "one key twice")
+            })
+            .collect();
+        lock(&shared.report).findings.extend(findings);
+    }
+
+    /// Every sample of the source is in a shard or among the skipped.
+    fn check_source(&self, manifest: &Manifest, shared: &Shared<'_>) {
+        let Some(source) = &shared.source else {
+            return;
+        };
+        for remark in &manifest.skipped {
+            source.meet(&remark.key);
+        }
+        let scan = source.against.scan;
+        let missing = scan.entries.iter().zip(&source.seen);
+        let findings: Vec<_> = missing
+            .filter(|(_, seen)| !seen.load(Ordering::Relaxed))
+            .map(|(entry, _)| {
+                let sample = scan.sample(entry);
+                let path = sample
+                    .image()
+                    .map(|field| field.path.to_string())
+                    .unwrap_or_default();
+                Finding::new(path, "is in the source, not in the dataset").sample(sample.key)
+            })
+            .collect();
+        lock(&shared.report).findings.extend(findings);
+    }
+}
+
+fn record_layout(manifest: &Manifest) -> &'static dyn crate::format::Layout {
+    manifest.recipe.format.layout()
+}
+
+fn decode(name: &str, file: &Bytes) -> Result<ShardRecord> {
+    ShardRecord::decode(name, file)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Counts what is read of a shard and ends the reading when the run is to stop.
+struct Passing<'a> {
+    inner: Box<dyn Read + Send>,
+    counters: &'a Counters,
+    stop: Stop,
+}
+
+impl Read for Passing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.stop.check().map_err(std::io::Error::other)?;
+        let n = self.inner.read(buffer)?;
+        self.counters.read(n as u64);
+        Ok(n)
+    }
+}
+
+type SourceSamples<'a> = std::vec::IntoIter<Result<(usize, Sample)>>;
+
+/// Watches the check of one shard: labels, and the source's files beside the shard's content.
+struct Watcher<'a> {
+    record: &'a ShardRecord,
+    classes: usize,
+    findings: Vec<Finding>,
+    error: Option<Error>,
+    label: Vec<u8>,
+    source: Option<Beside<'a>>,
+}
+
+/// The source's samples in the order of the shard.
+struct Beside<'a> {
+    source: &'a dyn Source,
+    ahead: Lookahead<'a, SourceSamples<'a>>,
+    /// Sample of the shard that `files` belongs to.
+    at: Option<usize>,
+    present: Vec<bool>,
+    files: Vec<File>,
+}
+
+/// One file of the source, compared piece by piece.
+struct File {
+    name: String,
+    size: u64,
+    content: Reading,
+    compared: u64,
+    differs: Option<u64>,
+}
+
+enum Reading {
+    Held(Vec<u8>),
+    Stream(Box<dyn Read + Send>),
+    Failed(String),
+}
+
+impl<'a> Watcher<'a> {
+    fn new(
+        verification: &'a Verification<'_>,
+        record: &'a ShardRecord,
+        manifest: &Manifest,
+        shared: &'a Shared<'_>,
+    ) -> Self {
+        let mut watcher = Self {
+            record,
+            classes: manifest.classes.len(),
+            findings: Vec::new(),
+            error: None,
+            label: Vec::new(),
+            source: None,
+        };
+        for sample in &record.samples {
+            if sample.label as usize >= watcher.classes {
+                let finding = Finding::new(&record.shard, "label")
+                    .sample(&sample.key)
+                    .values(format!("below {}", watcher.classes), sample.label);
+                watcher.findings.push(finding);
+            }
+        }
+        let Some(set) = &shared.source else {
+            return watcher;
+        };
+        let mut present = Vec::with_capacity(record.samples.len());
+        let mut samples = Vec::new();
+        for row in &record.samples {
+            let met = set.meet(&row.key);
+            present.push(met.is_some());
+            let finding = Finding::new(&record.shard, String::new()).sample(&row.key);
+            match met {
+                None => watcher.findings.push(Finding {
+                    what: "is in the dataset, not in the source".to_owned(),
+                    ..finding
+                }),
+                Some((sample, before)) => {
+                    if before {
+                        watcher.findings.push(Finding {
+                            what: "is in the dataset twice".to_owned(),
+                            ..finding
+                        });
+                    }
+                    let generated = manifest.recipe.generated();
+                    let made = |name: &str| generated.contains(&name);
+                    for field in &row.fields {
+                        if !made(&field.name) && !sample.fields.iter().any(|f| f.name == field.name)
+                        {
+                            let finding =
+                                Finding::new(&record.shard, "is in the dataset, not in the source")
+                                    .sample(&row.key)
+                                    .field(&field.name);
+                            watcher.findings.push(finding);
+                        }
+                    }
+                    for field in &sample.fields {
+                        if !row.fields.iter().any(|f| f.name == field.name) {
+                            let finding = Finding::new(
+                                field.path.to_string(),
+                                "is in the source, not in the dataset",
+                            )
+                            .sample(&row.key)
+                            .field(&field.name);
+                            watcher.findings.push(finding);
+                        }
+                    }
+                    samples.push(Ok((0, sample)));
+                }
+            }
+        }
+        let window = verification.window_bytes;
+        watcher.source = Some(Beside {
+            source: set.against.source,
+            ahead: Lookahead::new(set.against.source, samples.into_iter(), window, window / 4),
+            at: None,
+            present,
+            files: Vec::new(),
+        });
+        watcher
+    }
+}
+
+impl Beside<'_> {
+    /// Moves on to the files of sample `at`.
+    fn enter(&mut self, at: usize) -> Result<()> {
+        if self.at == Some(at) {
+            return Ok(());
+        }
+        let next = self.at.map_or(0, |now| now + 1);
+        self.at = Some(at);
+        self.files.clear();
+        // Samples whose members were not reached are passed over.
+        for sample in next..=at {
+            if !self.present.get(sample).copied().unwrap_or(false) {
+                continue;
+            }
+            let Some(fetched) = self.ahead.fetch() else {
+                return Ok(());
+            };
+            let fetched = fetched?;
+            if sample < at {
+                continue;
+            }
+            for (field, content) in fetched.sample.fields.iter().zip(fetched.contents) {
+                let content = match content {
+                    Ok(Content::Held(bytes)) => Reading::Held(bytes),
+                    Ok(Content::Large) => match self.source.stream(field) {
+                        Ok(stream) => Reading::Stream(stream),
+                        Err(error) => Reading::Failed(error.to_string()),
+                    },
+                    Err(error) if error.kind() == Kind::Source => {
+                        Reading::Failed(error.to_string())
+                    }
+                    Err(error) => return Err(error),
+                };
+                self.files.push(File {
+                    name: field.name.clone(),
+                    size: field.size,
+                    content,
+                    compared: 0,
+                    differs: None,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl File {
+    fn compare(&mut self, piece: &[u8]) {
+        let from = self.compared;
+        self.compared += piece.len() as u64;
+        if self.differs.is_some() {
+            return;
+        }
+        let mut read = Vec::new();
+        let theirs: &[u8] = match &mut self.content {
+            Reading::Held(bytes) => {
+                let start = (from as usize).min(bytes.len());
+                &bytes[start..(start + piece.len()).min(bytes.len())]
+            }
+            Reading::Stream(stream) => match stream.take(piece.len() as u64).read_to_end(&mut read)
+            {
+                Ok(_) => &read,
+                Err(error) => {
+                    self.content = Reading::Failed(error.to_string());
+                    return;
+                }
+            },
+            Reading::Failed(_) => return,
+        };
+        if theirs != piece {
+            let same = theirs.iter().zip(piece).take_while(|(a, b)| a == b).count();
+            self.differs = Some(from + same as u64);
+        }
+    }
+}
+
+impl Watch for Watcher<'_> {
+    fn piece(&mut self, sample: usize, field: usize, piece: &[u8]) {
+        let row = &self.record.samples[sample];
+        let name = &row.fields[field].name;
+        if name == "cls" && self.label.len() < 16 {
+            self.label.extend_from_slice(&piece[..piece.len().min(16)]);
+        }
+        let Some(beside) = &mut self.source else {
+            return;
+        };
+        if let Err(error) = beside.enter(sample) {
+            self.error.get_or_insert(error);
+            return;
+        }
+        if let Some(file) = beside.files.iter_mut().find(|file| file.name == *name) {
+            file.compare(piece);
+        }
+    }
+
+    fn field_end(&mut self, sample: usize, field: usize) {
+        let row = &self.record.samples[sample];
+        let place = &row.fields[field];
+        let finding = |what: &str| {
+            Finding::new(&self.record.shard, what)
+                .sample(&row.key)
+                .field(&place.name)
+                .range(place.offset, place.offset + place.length)
+        };
+        if place.name == "cls" {
+            let label = std::mem::take(&mut self.label);
+            if label != row.label.to_string().as_bytes() {
+                let actual = crate::sample::show(&label);
+                self.findings
+                    .push(finding("is not the label of the index").values(row.label, actual));
+            }
+        }
+        let Some(beside) = &mut self.source else {
+            return;
+        };
+        let Some(file) = beside.files.iter().find(|file| file.name == place.name) else {
+            return;
+        };
+        if let Reading::Failed(why) = &file.content {
+            self.findings.push(finding(&format!(
+                "cannot be compared with the source: {why}"
+            )));
+        } else if file.size != place.length {
+            let finding = finding("has another length than the source's file");
+            self.findings.push(finding.values(file.size, place.length));
+        } else if let Some(at) = file.differs {
+            let finding = finding("differs from the source's file")
+                .range(place.offset + at, place.offset + place.length);
+            self.findings.push(finding);
+        }
+    }
+
+    fn finding(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+}
