@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use crate::probe::Validate;
 
 /// The program itself, its libraries and small change.
 const BASE_BYTES: u64 = 24 << 20;
@@ -15,6 +16,11 @@ const BUFFER_BYTES: u64 = 2 << 20;
 const ROW_BYTES: u64 = 600;
 /// A sample in a list: once in the shard being packed, once in the one whose reads have begun.
 const LISTED_BYTES: u64 = 2 * 180;
+/// What decoding one image may allocate by the decoder's own count: 89 megapixels of RGB. The same whatever `--memory` says, because
+/// it decides which images pass `--validate decode`.
+pub const DECODE_LIMIT_BYTES: u64 = 256 << 20;
+/// What it may take in all: a progressive JPEG holds its coefficients too, which the decoder does not count.
+const DECODE_BYTES: u64 = 2 * DECODE_LIMIT_BYTES;
 /// A packer with less read-ahead than this is not worth having.
 const MIN_WINDOW_BYTES: u64 = 4 << 20;
 /// More read-ahead than this has no use.
@@ -52,7 +58,11 @@ pub fn divide(
         .max()
         .unwrap_or(0);
     let fixed = BASE_BYTES + reads as u64 * READER_BYTES;
-    let each = lists + BUFFER_BYTES;
+    let decode = match plan.recipe.validate {
+        Validate::Decode => DECODE_BYTES,
+        Validate::None | Validate::Header => 0,
+    };
+    let each = lists + BUFFER_BYTES + decode;
     let jobs = jobs.clamp(1, plan.shards.len().max(1));
     for jobs in (1..=jobs).rev() {
         // An allocator gives back less than it was given: a fifth is left to it.
@@ -70,7 +80,7 @@ pub fn divide(
     let needed = (fixed + each + MIN_WINDOW_BYTES * 5 / 4).div_ceil(1 << 20);
     Err(Error::usage(format!(
         "`--memory` of {} MiB is too little: {needed} MiB are needed for {reads} reads and the largest shard's {} samples; \
-         raise it to {needed}MiB, or lower `--reads` or `--shard-size`",
+         raise it to {needed}MiB, or lower `--reads`, `--shard-size` or `--validate`",
         memory >> 20,
         plan.shards
             .iter()
@@ -170,8 +180,18 @@ mod tests {
     #[test]
     fn too_little_memory_says_how_much_is_needed() {
         let error = divide(8 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap_err();
-        assert!(error.to_string().contains("raise it to 41MiB"), "{error}");
-        divide(41 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap();
+        assert!(error.to_string().contains("raise it to 42MiB"), "{error}");
+        divide(42 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap();
+    }
+
+    #[test]
+    fn decoding_is_part_of_the_sum() {
+        let mut plan = plan(4, 10);
+        plan.recipe.validate = Validate::Decode;
+        let list = [1500; 4];
+        assert_eq!(divide(700 << 20, 4, 64, &plan, &list).unwrap().jobs, 1);
+        assert_eq!(divide(2500 << 20, 4, 64, &plan, &list).unwrap().jobs, 4);
+        assert!(divide(256 << 20, 4, 64, &plan, &list).is_err());
     }
 
     #[test]

@@ -140,10 +140,11 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
     /// Takes the buffers of a packed sample back for later reads.
     pub fn recycle(&mut self, contents: Vec<Result<Content>>) {
         for content in contents {
-            if let Ok(Content::Held(buffer)) = content {
-                if self.spares.len() < SPARES && buffer.capacity() <= SPARE_BYTES {
-                    self.spares.push(buffer);
-                }
+            if let Ok(Content::Held(buffer)) = content
+                && self.spares.len() < SPARES
+                && buffer.capacity() <= SPARE_BYTES
+            {
+                self.spares.push(buffer);
             }
         }
     }

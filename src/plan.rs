@@ -495,7 +495,7 @@ mod tests {
     #[test]
     fn more_shards_than_samples_gives_one_sample_each() {
         assert_eq!(cut(&[5, 5, 5], 0, Cut::Shards(8)), [0..1, 1..2, 2..3]);
-        assert_eq!(cut(&[], 0, Cut::Shards(8)), []);
+        assert!(cut(&[], 0, Cut::Shards(8)).is_empty());
     }
 
     proptest! {

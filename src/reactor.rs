@@ -258,17 +258,18 @@ impl Shared {
             if state.closed {
                 return;
             }
-            if state.busy < state.depth && state.running < self.reads {
-                if let Some(task) = state.queue.pop_front() {
-                    let Some(run) = task.claim() else { continue };
-                    state.busy += 1;
-                    state.running += 1;
-                    drop(state);
-                    self.timed(run);
-                    state = lock(&self.state);
-                    state.busy -= 1;
-                    continue;
-                }
+            if state.busy < state.depth
+                && state.running < self.reads
+                && let Some(task) = state.queue.pop_front()
+            {
+                let Some(run) = task.claim() else { continue };
+                state.busy += 1;
+                state.running += 1;
+                drop(state);
+                self.timed(run);
+                state = lock(&self.state);
+                state.busy -= 1;
+                continue;
             }
             state.parked += 1;
             state = wait(&self.work, state);

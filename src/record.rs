@@ -316,12 +316,12 @@ impl ShardRecord {
                 column.write_batch(&values, Some(&present), None)?;
             }
             ColumnWriter::Int64ColumnWriter(column) => {
-                let rows = rows.iter().enumerate();
+                let rows = rows.iter();
                 let values: Vec<i64> = match index {
-                    3 => rows.map(|(i, _)| i as i64).collect(),
-                    4 => rows.map(|(_, r)| i64::from(r.label)).collect(),
-                    9 => rows.map(|(_, r)| r.offset as i64).collect(),
-                    10 => rows.map(|(_, r)| r.length as i64).collect(),
+                    3 => (0..rows.len() as i64).collect(),
+                    4 => rows.map(|r| i64::from(r.label)).collect(),
+                    9 => rows.map(|r| r.offset as i64).collect(),
+                    10 => rows.map(|r| r.length as i64).collect(),
                     _ => {
                         let value = |f: &FieldRecord| match index {
                             15 => f.offset as i64,
@@ -616,7 +616,7 @@ mod tests {
         let sample = |i: usize| SampleRecord {
             key: format!("train/cat/{i}"),
             label: (i % 3) as u32,
-            source_path: SourcePath::new(if i % 4 == 0 {
+            source_path: SourcePath::new(if i.is_multiple_of(4) {
                 vec![b'x', 0xff, i as u8]
             } else {
                 format!("cat/{i}.jpg").into_bytes()
@@ -624,7 +624,7 @@ mod tests {
             source_version: Version::Mtime(i as i64 * 1_000_000_007),
             offset: i as u64 * 2048,
             length: 2048,
-            image: (i % 2 == 0).then_some(ImageInfo {
+            image: i.is_multiple_of(2).then_some(ImageInfo {
                 format: ImageFormat::Jpeg,
                 width: 500,
                 height: 375,

@@ -329,15 +329,15 @@ pub(crate) fn run(
     if !args.quiet {
         summary.print();
     }
-    if let Some(path) = &args.summary {
-        if let Err(error) = summary.write(&PathBuf::from(path)) {
-            tell(&error, args.log);
-            return if code == 0 {
-                error.kind().exit_code()
-            } else {
-                code
-            };
-        }
+    if let Some(path) = &args.summary
+        && let Err(error) = summary.write(&PathBuf::from(path))
+    {
+        tell(&error, args.log);
+        return if code == 0 {
+            error.kind().exit_code()
+        } else {
+            code
+        };
     }
     code
 }

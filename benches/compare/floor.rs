@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// The default of `--jobs`.
-pub fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Opens and reads every file below `tree` whole, checksums it, and appends 512 bytes and the file to one output
 /// for each thread in `out`: no format, no order, no index.
-pub fn copy(tree: &Path, out: &Path, fsync: bool) -> io::Result<u32> {
+pub(crate) fn copy(tree: &Path, out: &Path, fsync: bool) -> io::Result<u32> {
     let files = list(tree)?;
     on_all_cores(|thread, next| {
         let mut output = File::create(out.join(format!("floor-{thread}")))?;
@@ -35,7 +35,7 @@ pub fn copy(tree: &Path, out: &Path, fsync: bool) -> io::Result<u32> {
 }
 
 /// Reads every file below `tree` in steps of 1 MiB and checksums it.
-pub fn read(tree: &Path) -> io::Result<u32> {
+pub(crate) fn read(tree: &Path) -> io::Result<u32> {
     let files = list(tree)?;
     on_all_cores(|_, next| {
         let mut buffer = vec![0; 1 << 20];
@@ -56,7 +56,7 @@ pub fn read(tree: &Path) -> io::Result<u32> {
 }
 
 /// Bytes of all files below `tree`.
-pub fn bytes(tree: &Path) -> io::Result<u64> {
+pub(crate) fn bytes(tree: &Path) -> io::Result<u64> {
     list(tree)?
         .iter()
         .try_fold(0, |sum, path| Ok(sum + fs::metadata(path)?.len()))

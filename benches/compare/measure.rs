@@ -8,14 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// One run of a program.
-pub struct Run {
-    pub seconds: f64,
+pub(crate) struct Run {
+    pub(crate) seconds: f64,
     /// The most memory the process itself held, in bytes; its children are not counted.
-    pub peak_bytes: u64,
+    pub(crate) peak_bytes: u64,
 }
 
 /// Runs `command` to its end; what it printed is the message if it fails.
-pub fn run(command: &mut Command) -> Result<Run, String> {
+pub(crate) fn run(command: &mut Command) -> Result<Run, String> {
     let program = command.get_program().display().to_string();
     let describe = |what: String| format!("{program}: {what}");
     command
@@ -73,19 +73,19 @@ fn high_water_mark(status: &str) -> Option<u64> {
 }
 
 /// A thing to measure: how to start it, freshly prepared for every run.
-pub struct Contender<'a> {
-    pub name: &'static str,
-    pub prepare: Box<dyn Fn() -> io::Result<Command> + 'a>,
+pub(crate) struct Contender<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) prepare: Box<dyn Fn() -> io::Result<Command> + 'a>,
 }
 
 /// All runs of one contender.
-pub struct Series {
-    pub name: &'static str,
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
     runs: Vec<Run>,
 }
 
 impl Series {
-    pub fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         let mut seconds: Vec<f64> = self.runs.iter().map(|run| run.seconds).collect();
         seconds.sort_by(f64::total_cmp);
         let middle = seconds.len() / 2;
@@ -96,18 +96,18 @@ impl Series {
         }
     }
 
-    pub fn min(&self) -> f64 {
+    pub(crate) fn min(&self) -> f64 {
         self.runs
             .iter()
             .map(|run| run.seconds)
             .fold(f64::INFINITY, f64::min)
     }
 
-    pub fn max(&self) -> f64 {
+    pub(crate) fn max(&self) -> f64 {
         self.runs.iter().map(|run| run.seconds).fold(0.0, f64::max)
     }
 
-    pub fn peak_bytes(&self) -> u64 {
+    pub(crate) fn peak_bytes(&self) -> u64 {
         self.runs
             .iter()
             .map(|run| run.peak_bytes)
@@ -119,7 +119,7 @@ impl Series {
 /// Runs the contenders in turns, A B C A B C …, each after everything dirty has reached the disk.
 ///
 /// One that fails is reported once and left out from then on.
-pub fn in_turns(rounds: usize, contenders: Vec<Contender<'_>>) -> Vec<Series> {
+pub(crate) fn in_turns(rounds: usize, contenders: Vec<Contender<'_>>) -> Vec<Series> {
     let mut series: Vec<_> = contenders
         .iter()
         .map(|contender| Series {

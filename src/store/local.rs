@@ -256,12 +256,12 @@ impl Walk {
         self.enter(root.to_owned(), place);
         loop {
             // Going on with directories first keeps many pieces of work started; the bound keeps their memory small.
-            if self.entries.len() < CHUNKS_AHEAD {
-                if let Some((dir, pending)) = self.directories.pop() {
-                    let entries = pending.wait(Vec::new())?;
-                    self.look(dir, entries);
-                    continue;
-                }
+            if self.entries.len() < CHUNKS_AHEAD
+                && let Some((dir, pending)) = self.directories.pop()
+            {
+                let entries = pending.wait(Vec::new())?;
+                self.look(dir, entries);
+                continue;
             }
             let Some((dir, pending)) = self.entries.pop_front() else {
                 break;
