@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// Reads a second that the packers of one machine can use at most; with the blocked time of a read it gives the depth.
 const READS_PER_SECOND: f64 = 30_000.0;
 /// Depth before anything was measured: deep enough to find out quickly, shallow enough to cost nothing when warm.
-const FIRST_DEPTH: usize = 64;
+const FIRST_DEPTH: usize = 16;
 /// Blocked times remembered; the median of so many is not moved by a preemption or one slow disk access.
 const REMEMBERED: usize = 9;
 /// A reader thread's stack in bytes; its work is a few system calls.

@@ -8,8 +8,8 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -592,12 +592,15 @@ impl LocalSink {
 }
 
 /// Tells the temporary files of this machine (since its start) from those of others.
-fn machine() -> String {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    boot.chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(12)
-        .collect()
+fn machine() -> &'static str {
+    static MACHINE: OnceLock<String> = OnceLock::new();
+    MACHINE.get_or_init(|| {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        boot.chars()
+            .filter(char::is_ascii_hexdigit)
+            .take(12)
+            .collect()
+    })
 }
 
 fn is_temporary(name: &str) -> bool {
