@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, DECODE_LIMIT_BYTES};
 use crate::checksum::{Digest, Out};
 use crate::error::{Error, Kind, Result};
 use crate::format::Body;
@@ -279,9 +279,12 @@ impl Worker<'_> {
         };
         let level = self.run.stored.plan.recipe.validate;
         let looked = match fetched.contents.first() {
-            Some(Ok(Content::Held(bytes))) => probe(bytes, level),
+            Some(Ok(Content::Held(bytes))) => probe(bytes, level, DECODE_LIMIT_BYTES),
             _ if level == Validate::None => Ok(None),
-            _ => self.look_at_ends(field)?.map(Some),
+            // Dimensions that lie in the unseen middle are unknown, which is no fault.
+            _ => self
+                .look_at_ends(field)?
+                .map(|image| (image.width > 0).then_some(image)),
         };
         looked.map_err(|what| Error::new(Kind::Sample, format!("{}: {what}", field.path)))
     }

@@ -1,16 +1,16 @@
-//! Looks at an image's bytes: what format it really is, how large it is in pixels, and whether it
-//! is whole.
+//! Looks at an image's bytes: what format it really is, how large it is in pixels, and whether it is whole.
 //!
-//! Nothing here reads a file or trusts a file name. [`probe`] sees the whole image, [`probe_ends`]
-//! the first and last bytes of one too large to hold; both run the same checks over a view of the
-//! file, without copies and, on success, without allocation. The structure has to be walked anyway
-//! to tell a whole file from a truncated one, so the dimensions are taken on the way. Only
-//! [`Validate::Decode`] looks at pixels.
+//! Format and dimensions come from the `imagesize` crate where it is right, and from the `image` crate's decoders elsewhere;
+//! ours is only the question whether the end of the file is there, which neither answers. Nothing here reads a file or trusts
+//! a file name. Only [`Validate::Decode`] looks at pixels.
 
-use std::io::Cursor;
-use std::panic::catch_unwind;
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::panic::{UnwindSafe, catch_unwind};
 
-use image::{ImageError, ImageReader, Limits};
+use image::codecs::pnm::{PnmDecoder, PnmSubtype, SampleEncoding};
+use image::error::{ImageError, ImageResult};
+use image::{ImageDecoder, ImageReader, Limits};
+use imagesize::ImageType;
 use serde::{Deserialize, Serialize};
 
 /// Bytes [`probe_ends`] needs from the start of a file.
@@ -20,10 +20,8 @@ pub const TAIL_BYTES: usize = 64 << 10;
 
 /// The last chunk of a PNG, which has no content.
 const PNG_END: &[u8] = b"\0\0\0\0IEND\xAE\x42\x60\x82";
-
-/// Memory that decoding one image may take, in bytes: an RGB image of 178 megapixels, which is
-/// where Pillow refuses as well.
-const DECODE_BYTES: u64 = 512 << 20;
+/// Memory that a decoder may take to read a header.
+const HEADER_BYTES: u64 = 16 << 20;
 
 /// How closely each image is looked at before it is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +29,8 @@ const DECODE_BYTES: u64 = 512 << 20;
 pub enum Validate {
     /// Not at all.
     None,
-    /// Format, dimensions and the end of the file: finds truncated and false images without
-    /// decoding. A TIFF has no end that could be missing; only its directory is looked at.
+    /// Format, dimensions and the end of the file: finds truncated and false images without decoding. A TIFF and a PNM in text
+    /// have no end that could be missing; only their headers are looked at.
     Header,
     /// As `Header`, then every pixel is decoded.
     Decode,
@@ -58,84 +56,80 @@ pub enum ImageFormat {
     Pnm,
 }
 
-impl ImageFormat {
-    const ALL: [ImageFormat; 7] = [
-        ImageFormat::Jpeg,
-        ImageFormat::Png,
-        ImageFormat::Webp,
-        ImageFormat::Gif,
-        ImageFormat::Bmp,
-        ImageFormat::Tiff,
-        ImageFormat::Pnm,
-    ];
+/// Every format with its name and its decoder, in the order of the enum.
+const FORMATS: [(ImageFormat, &str, image::ImageFormat); 7] = [
+    (ImageFormat::Jpeg, "jpeg", image::ImageFormat::Jpeg),
+    (ImageFormat::Png, "png", image::ImageFormat::Png),
+    (ImageFormat::Webp, "webp", image::ImageFormat::WebP),
+    (ImageFormat::Gif, "gif", image::ImageFormat::Gif),
+    (ImageFormat::Bmp, "bmp", image::ImageFormat::Bmp),
+    (ImageFormat::Tiff, "tiff", image::ImageFormat::Tiff),
+    (ImageFormat::Pnm, "pnm", image::ImageFormat::Pnm),
+];
 
+impl ImageFormat {
     /// The name in records and messages; lower case.
     pub fn name(self) -> &'static str {
-        match self {
-            ImageFormat::Jpeg => "jpeg",
-            ImageFormat::Png => "png",
-            ImageFormat::Webp => "webp",
-            ImageFormat::Gif => "gif",
-            ImageFormat::Bmp => "bmp",
-            ImageFormat::Tiff => "tiff",
-            ImageFormat::Pnm => "pnm",
-        }
+        FORMATS[self as usize].1
     }
 
     /// The format with this [`name`](ImageFormat::name).
     pub fn from_name(name: &str) -> Option<ImageFormat> {
-        ImageFormat::ALL
-            .into_iter()
-            .find(|format| format.name() == name)
+        let known = FORMATS.iter().find(|(_, known, _)| *known == name);
+        known.map(|(format, ..)| *format)
     }
 
     /// The format a field name from [`image_field`] promises.
     pub fn of_extension(ext: &str) -> Option<ImageFormat> {
         match ext {
             "jpg" => Some(ImageFormat::Jpeg),
+            "jpeg" => None,
             "ppm" | "pgm" | "pbm" => Some(ImageFormat::Pnm),
-            _ => ImageFormat::from_name(ext).filter(|format| *format != ImageFormat::Jpeg),
+            _ => ImageFormat::from_name(ext),
         }
     }
 
-    fn decoder(self) -> image::ImageFormat {
-        match self {
-            ImageFormat::Jpeg => image::ImageFormat::Jpeg,
-            ImageFormat::Png => image::ImageFormat::Png,
-            ImageFormat::Webp => image::ImageFormat::WebP,
-            ImageFormat::Gif => image::ImageFormat::Gif,
-            ImageFormat::Bmp => image::ImageFormat::Bmp,
-            ImageFormat::Tiff => image::ImageFormat::Tiff,
-            ImageFormat::Pnm => image::ImageFormat::Pnm,
+    /// The format the first bytes announce.
+    fn of_bytes(head: &[u8]) -> Option<ImageFormat> {
+        // `imagesize` wants 12 bytes, more than the smallest PNM has.
+        let mut start = [0; 12];
+        let length = head.len().min(start.len());
+        start[..length].copy_from_slice(&head[..length]);
+        match imagesize::image_type(&start).ok()? {
+            ImageType::Jpeg => Some(ImageFormat::Jpeg),
+            ImageType::Png => Some(ImageFormat::Png),
+            ImageType::Webp => Some(ImageFormat::Webp),
+            ImageType::Gif => Some(ImageFormat::Gif),
+            ImageType::Tiff => Some(ImageFormat::Tiff),
+            // Two letters prove little; the size of BMP's second header is below 256, and PNM goes on with white space.
+            ImageType::Bmp if head.get(15..18) == Some(&[0; 3]) => Some(ImageFormat::Bmp),
+            ImageType::Pnm if start[2].is_ascii_whitespace() || start[2] == b'#' => {
+                Some(ImageFormat::Pnm)
+            }
+            _ => None,
         }
     }
 }
 
 /// The field name an image with this file extension gets, or `None` if it is no image's extension.
 ///
-/// The extension comes without its dot, in any case; `jpeg`, `jpe` and `jfif` become `jpg`, and
-/// `tif` becomes `tiff`.
+/// The extension comes without its dot, in any case; `jpeg`, `jpe` and `jfif` become `jpg`, and `tif` becomes `tiff`.
 pub fn image_field(extension: &[u8]) -> Option<&'static str> {
-    const FIELDS: [(&str, &str); 14] = [
-        ("jpeg", "jpg"),
-        ("jpg", "jpg"),
-        ("png", "png"),
-        ("webp", "webp"),
-        ("jpe", "jpg"),
-        ("jfif", "jpg"),
-        ("gif", "gif"),
-        ("bmp", "bmp"),
-        ("tif", "tiff"),
-        ("tiff", "tiff"),
-        ("ppm", "ppm"),
-        ("pgm", "pgm"),
-        ("pbm", "pbm"),
-        ("pnm", "pnm"),
+    const FIELDS: [(&str, &[&str]); 10] = [
+        ("jpg", &["jpeg", "jpg", "jpe", "jfif"]),
+        ("png", &["png"]),
+        ("webp", &["webp"]),
+        ("gif", &["gif"]),
+        ("bmp", &["bmp"]),
+        ("tiff", &["tif", "tiff"]),
+        ("ppm", &["ppm"]),
+        ("pnm", &["pnm"]),
+        ("pgm", &["pgm"]),
+        ("pbm", &["pbm"]),
     ];
-    let known = FIELDS
-        .iter()
-        .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(extension));
-    known.map(|(_, field)| *field)
+    let same = |known: &&str| known.as_bytes().eq_ignore_ascii_case(extension);
+    let known = FIELDS.iter().find(|(_, all)| all.iter().any(same));
+    known.map(|(field, _)| *field)
 }
 
 /// What an image's header says.
@@ -143,8 +137,8 @@ pub fn image_field(extension: &[u8]) -> Option<&'static str> {
 pub struct ImageInfo {
     /// The format of the bytes, which need not be that of the file's name.
     pub format: ImageFormat,
-    /// Pixels in a row as stored, before any EXIF rotation; 0 only where [`probe_ends`] could not
-    /// see it.
+    /// Pixels in a row as stored, before any EXIF rotation; 0 where it is not known: [`probe_ends`] did not see it, or the
+    /// image is of a kind that no reader here knows.
     pub width: u32,
     /// Rows as stored, before any EXIF rotation; 0 exactly where the width is.
     pub height: u32,
@@ -152,189 +146,69 @@ pub struct ImageInfo {
 
 /// Looks at a whole image held in memory; `None` only for [`Validate::None`].
 ///
+/// `decode_bytes` is what decoding may allocate, by the decoder's own count.
+///
 /// # Errors
 ///
-/// A sentence without the file's name: the bytes are empty, not an image, truncated, without
-/// pixels, or do not decode. A valid image of a kind the decoder cannot handle (a 12-bit or
-/// arithmetic-coded JPEG, say) is not at fault and passes.
-pub fn probe(bytes: &[u8], level: Validate) -> Result<Option<ImageInfo>, String> {
+/// A sentence without the file's name: the bytes are empty, not an image, truncated, without pixels, or do not decode. A valid
+/// image of a kind the decoder cannot handle (a 12-bit or arithmetic-coded JPEG, say) is not at fault and passes.
+pub fn probe(
+    bytes: &[u8],
+    level: Validate,
+    decode_bytes: u64,
+) -> Result<Option<ImageInfo>, String> {
     if level == Validate::None {
         return Ok(None);
     }
-    let file = File {
-        head: bytes,
-        tail: bytes,
-        size: bytes.len() as u64,
-    };
-    let info = examine(&file)?;
+    let info = probe_ends(bytes, bytes, bytes.len() as u64)?;
     if level == Validate::Decode {
-        decode(&file, info)?;
+        decode(bytes, info, decode_bytes)?;
     }
     Ok(Some(info))
 }
 
 /// Looks at the two ends of an image too large to hold, as [`Validate::Header`] would at the whole.
 ///
-/// `head` is at least the first `min(size, HEAD_BYTES)` bytes, `tail` at least the last
-/// `min(size, TAIL_BYTES)`, and `size` the length of the whole file. Where the dimensions are in
-/// neither (a TIFF's directory may be anywhere, a JPEG may open with megabytes of metadata), width
-/// and height are 0. An end marker further from the end than `tail` reaches is not seen: such a
+/// `head` is at least the first `min(size, HEAD_BYTES)` bytes, `tail` at least the last `min(size, TAIL_BYTES)`, and `size` the
+/// length of the whole file. Where the dimensions are not in `head` (a TIFF's directory may be anywhere, a JPEG may open with
+/// megabytes of metadata), width and height are 0. An end marker further from the end than `tail` reaches is not seen: such a
 /// file counts as truncated.
 ///
 /// # Errors
 ///
 /// As [`probe`].
 pub fn probe_ends(head: &[u8], tail: &[u8], size: u64) -> Result<ImageInfo, String> {
-    examine(&File { head, tail, size })
-}
-
-/// As much of a file as is at hand: its first bytes, its last bytes, and how long it is.
-struct File<'a> {
-    head: &'a [u8],
-    tail: &'a [u8],
-    size: u64,
-}
-
-/// Why a header could not be read.
-enum Trouble {
-    /// It goes on after the end of the file.
-    PastEnd,
-    /// It goes on in a part of the file that is not at hand.
-    NotHeld,
-    /// It contradicts its format; the text is the whole message.
-    Broken(String),
-}
-
-impl Trouble {
-    fn broken(message: impl Into<String>) -> Trouble {
-        Trouble::Broken(message.into())
-    }
-}
-
-/// What the checks need from a header.
-struct Header {
-    width: u32,
-    height: u32,
-    /// Bytes a whole file has at least; an end marker only comes after them.
-    least_bytes: u64,
-}
-
-impl Header {
-    fn new(width: impl Into<u32>, height: impl Into<u32>, least_bytes: u64) -> Header {
-        Header {
-            width: width.into(),
-            height: height.into(),
-            least_bytes,
-        }
-    }
-}
-
-impl<'a> File<'a> {
-    /// The bytes from `at` to `at + length`.
-    fn bytes(&self, at: u64, length: usize) -> Result<&'a [u8], Trouble> {
-        let end = at.saturating_add(length as u64);
-        if end > self.size {
-            return Err(Trouble::PastEnd);
-        }
-        let slice = |part: &'a [u8], start: u64| {
-            let from = usize::try_from(at.checked_sub(start)?).ok()?;
-            part.get(from..from.checked_add(length)?)
-        };
-        slice(self.head, 0)
-            .or_else(|| slice(self.tail, self.tail_at()))
-            .ok_or(Trouble::NotHeld)
-    }
-
-    fn array<const N: usize>(&self, at: u64) -> Result<[u8; N], Trouble> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.bytes(at, N)?);
-        Ok(array)
-    }
-
-    fn u16_le(&self, at: u64) -> Result<u16, Trouble> {
-        self.array(at).map(u16::from_le_bytes)
-    }
-
-    fn u16_be(&self, at: u64) -> Result<u16, Trouble> {
-        self.array(at).map(u16::from_be_bytes)
-    }
-
-    fn u32_le(&self, at: u64) -> Result<u32, Trouble> {
-        self.array(at).map(u32::from_le_bytes)
-    }
-
-    fn u32_be(&self, at: u64) -> Result<u32, Trouble> {
-        self.array(at).map(u32::from_be_bytes)
-    }
-
-    fn tail_at(&self) -> u64 {
-        self.size.saturating_sub(self.tail.len() as u64)
-    }
-
-    /// The part of the tail that is not before `at`.
-    fn tail_from(&self, at: u64) -> &'a [u8] {
-        let skip = usize::try_from(at.saturating_sub(self.tail_at())).unwrap_or(usize::MAX);
-        self.tail.get(skip..).unwrap_or_default()
-    }
-}
-
-fn examine(file: &File) -> Result<ImageInfo, String> {
-    if file.size == 0 {
+    if size == 0 {
         return Err("is empty".into());
     }
-    let format = sniff(file.head).ok_or_else(|| not_an_image(file.head))?;
-    let header = match read_header(format, file) {
-        Ok(header) if header.width == 0 || header.height == 0 => {
-            return Err(no_pixels(format, &header));
-        }
-        Ok(header) => header,
-        Err(Trouble::NotHeld) => Header::new(0_u32, 0_u32, file.head.len() as u64),
-        Err(Trouble::PastEnd) => {
-            let (name, size) = (format.name(), file.size);
+    let format = ImageFormat::of_bytes(head).ok_or_else(|| not_an_image(head))?;
+    let whole = head.len() as u64 >= size;
+    check_end(format, head, tail, size)?;
+    let known = if whole {
+        dimensions(format, head, Cursor::new(head))
+    } else {
+        dimensions(format, head, BufReader::new(Ends(head, tail, size, 0)))
+    };
+    let (width, height) = match known {
+        Ok((width, height)) if width == 0 || height == 0 => {
             return Err(format!(
-                "truncated: ends inside the {name} header, {size} bytes"
+                "{} header says {width}x{height} pixels, expected at least 1x1",
+                format.name()
             ));
         }
-        Err(Trouble::Broken(message)) => return Err(message),
+        Ok(known) => known,
+        Err(ImageError::Unsupported(_)) => (0, 0),
+        Err(_) if !whole => (0, 0),
+        Err(ImageError::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+            return Err(inside_header(format, size));
+        }
+        Err(error) => return Err(format!("{} header: {error}", format.name())),
     };
-    let Header {
-        width,
-        height,
-        least_bytes,
-    } = header;
-    if file.size < least_bytes {
-        let size = file.size;
-        return Err(format!(
-            "truncated: {size} bytes, its header asks for {least_bytes}"
-        ));
-    }
-    check_end(format, file, least_bytes)?;
     Ok(ImageInfo {
         format,
         width,
         height,
     })
-}
-
-/// The format the first bytes announce.
-fn sniff(head: &[u8]) -> Option<ImageFormat> {
-    match head {
-        [0xFF, 0xD8, 0xFF, ..] => Some(ImageFormat::Jpeg),
-        _ if head.starts_with(b"\x89PNG\r\n\x1A\n") => Some(ImageFormat::Png),
-        _ if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") => {
-            Some(ImageFormat::Webp)
-        }
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some(ImageFormat::Gif),
-        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(ImageFormat::Tiff),
-        [b'P', b'1'..=b'6', b'#', ..] => Some(ImageFormat::Pnm),
-        [b'P', b'1'..=b'6', next, ..] if next.is_ascii_whitespace() => Some(ImageFormat::Pnm),
-        // two letters prove little, so the size of the second header has to be one that exists
-        [b'B', b'M', ..] => match head.get(14..18)? {
-            [12 | 16 | 40 | 52 | 56 | 64 | 108 | 124, 0, 0, 0] => Some(ImageFormat::Bmp),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 fn not_an_image(head: &[u8]) -> String {
@@ -344,326 +218,205 @@ fn not_an_image(head: &[u8]) -> String {
     format!("not an image: starts with `{shown}{more}`")
 }
 
-fn no_pixels(format: ImageFormat, header: &Header) -> String {
-    let Header { width, height, .. } = header;
-    format!(
-        "{} header says {width}x{height} pixels, expected at least 1x1",
-        format.name()
-    )
+fn inside_header(format: ImageFormat, size: u64) -> String {
+    let name = format.name();
+    format!("truncated: ends inside the {name} header, {size} bytes")
 }
 
-fn read_header(format: ImageFormat, file: &File) -> Result<Header, Trouble> {
-    match format {
-        ImageFormat::Jpeg => jpeg(file),
-        ImageFormat::Png => png(file),
-        ImageFormat::Webp => webp(file),
-        ImageFormat::Gif => gif(file),
-        ImageFormat::Bmp => bmp(file),
-        ImageFormat::Tiff => tiff(file),
-        ImageFormat::Pnm => pnm(file),
+/// Width and height, from the header alone.
+fn dimensions(
+    format: ImageFormat,
+    head: &[u8],
+    file: impl BufRead + Seek,
+) -> ImageResult<(u32, u32)> {
+    // `imagesize` is quick and knows images that no decoder does, but leaves the scaling bits of lossy WebP in, and misreads
+    // OS/2 and top-down BMP, comments in PNM, and PNG that does not start as it must.
+    let trusted = match format {
+        ImageFormat::Jpeg | ImageFormat::Gif | ImageFormat::Tiff => true,
+        ImageFormat::Png => head.get(12..16) == Some(b"IHDR"),
+        ImageFormat::Webp => matches!(head.get(12..16), Some(b"VP8L" | b"VP8X")),
+        ImageFormat::Bmp | ImageFormat::Pnm => false,
+    };
+    if trusted
+        && let Ok(size) = imagesize::reader_size(file)
+        && let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into())
+    {
+        return Ok((width, height));
+    }
+    guarded(|| reader(head, format, HEADER_BYTES).into_dimensions())
+}
+
+/// A file of which only the ends are at hand (head, tail, its length, the position); reading between them fails.
+struct Ends<'a>(&'a [u8], &'a [u8], u64, u64);
+
+impl Read for Ends<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let Ends(head, tail, size, at) = *self;
+        let mut held = match at.checked_sub(size.saturating_sub(tail.len() as u64)) {
+            _ if at < head.len() as u64 => &head[at as usize..],
+            Some(from) => tail.get(from as usize..).unwrap_or_default(),
+            None => return Err(ErrorKind::UnexpectedEof.into()),
+        };
+        let count = held.read(out)?;
+        self.3 += count as u64;
+        Ok(count)
     }
 }
 
-/// Looks for the marker that ends an image, for formats that have one, from byte `from` on.
-///
-/// What follows the marker is padding and accepted.
-fn check_end(format: ImageFormat, file: &File, from: u64) -> Result<(), String> {
-    let end = file.tail_from(from);
+impl Seek for Ends<'_> {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.3 = match to {
+            SeekFrom::Start(at) => at,
+            SeekFrom::Current(by) => self.3.saturating_add_signed(by),
+            SeekFrom::End(by) => self.2.saturating_add_signed(by),
+        };
+        Ok(self.3)
+    }
+}
+
+/// Whether the end of the image is there; what follows it is padding and accepted.
+fn check_end(format: ImageFormat, head: &[u8], tail: &[u8], size: u64) -> Result<(), String> {
     let (whole, marker) = match format {
-        ImageFormat::Jpeg => (contains_from_end(end, b"\xFF\xD9"), "FF D9"),
-        ImageFormat::Png => (contains_from_end(end, PNG_END), "IEND"),
-        ImageFormat::Gif => (last_nonzero(end) == Some(0x3B), "3B"),
-        ImageFormat::Webp | ImageFormat::Bmp | ImageFormat::Tiff | ImageFormat::Pnm => {
-            return Ok(());
+        ImageFormat::Jpeg => {
+            let scan = match jpeg_scan(head) {
+                Some((scan, _)) => scan,
+                None if head.len() as u64 >= size => return Err(inside_header(format, size)),
+                None => head.len(),
+            };
+            // The marker that ends a thumbnail lies before the scan.
+            let after = tail.len().min(size.saturating_sub(scan as u64) as usize);
+            let end = &tail[tail.len() - after..];
+            (contains_from_end(end, b"\xFF\xD9"), "FF D9")
         }
+        ImageFormat::Png => (contains_from_end(tail, PNG_END), "IEND"),
+        ImageFormat::Gif => {
+            let last = tail.iter().rev().find(|byte| **byte != 0);
+            (size > 13 && last == Some(&b';'), "3B")
+        }
+        ImageFormat::Webp => return check_length(size, u32_at(head, 4).map(|length| length + 8)),
+        ImageFormat::Bmp => return check_length(size, u32_at(head, 2)),
+        ImageFormat::Pnm => return check_length(size, pnm_length(head)),
+        ImageFormat::Tiff => return Ok(()),
     };
     if whole {
         return Ok(());
     }
-    let size = file.size;
     Err(format!(
         "truncated: no end marker ({marker}) after the image data, {size} bytes"
     ))
 }
 
 fn contains_from_end(bytes: &[u8], marker: &[u8]) -> bool {
-    bytes.ends_with(marker)
-        || bytes
-            .windows(marker.len())
-            .rev()
-            .any(|window| window == marker)
+    bytes.ends_with(marker) || bytes.windows(marker.len()).rev().any(|w| w == marker)
 }
 
-fn last_nonzero(bytes: &[u8]) -> Option<u8> {
-    bytes.iter().rev().copied().find(|byte| *byte != 0)
+fn check_length(size: u64, least: Option<u64>) -> Result<(), String> {
+    match least {
+        Some(least) if size < least => Err(format!(
+            "truncated: {size} bytes, its header asks for {least}"
+        )),
+        _ => Ok(()),
+    }
 }
 
-/// A JPEG's frame header and where the data of the first scan starts.
-struct Frame {
-    marker: u8,
-    /// Where the segment's length is, in bytes from the start of the file.
-    at: u64,
-    data_at: u64,
+fn u32_at(head: &[u8], at: usize) -> Option<u64> {
+    let bytes = head.get(at..at + 4)?.try_into().ok()?;
+    Some(u32::from_le_bytes(bytes).into())
 }
 
-fn jpeg(file: &File) -> Result<Header, Trouble> {
-    let frame = jpeg_frame(file)?;
-    let (height, width) = (file.u16_be(frame.at + 3)?, file.u16_be(frame.at + 5)?);
-    Ok(Header::new(width, height, frame.data_at))
-}
-
-/// Walks the segments up to the first scan of the main image; a thumbnail lies inside a segment and
-/// is stepped over.
-fn jpeg_frame(file: &File) -> Result<Frame, Trouble> {
-    let mut frame = None;
-    let mut at = 2;
+/// Where the first scan's data starts, and the frame header from its marker on; `None` when the bytes end before.
+///
+/// A thumbnail lies inside a segment and is stepped over. As every decoder does, this passes over repeated FF (legal fill) and
+/// stray bytes between segments (not legal, but cameras write them).
+fn jpeg_scan(head: &[u8]) -> Option<(usize, &[u8])> {
+    let (mut at, mut frame) = (2, &head[..0]);
     loop {
-        let (marker, length_at) = next_marker(file, at)?;
-        at = match marker {
-            0xD9 => {
-                return Err(Trouble::broken(
-                    "no image data before the end marker (FF D9)",
-                ));
+        let marker = match *head.get(at..at + 2)? {
+            [0xFF, marker @ 1..=0xFE] => marker,
+            _ => {
+                at += 1;
+                continue;
             }
-            // these stand alone, without a length
-            0x01 | 0xD0..=0xD8 => length_at,
-            _ => length_at + segment_length(file, marker, length_at)?,
         };
+        at += 2;
+        // These stand alone, without a length.
+        if matches!(marker, 0x01 | 0xD0..=0xD9) {
+            continue;
+        }
+        let length = head.get(at..at + 2)?;
+        let end = at + usize::from(u16::from_be_bytes([length[0], length[1]]));
         match marker {
-            0xDA => break,
-            // the frame header; C4, C8 and CC are not of this family
-            0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
-                frame = frame.or(Some((marker, length_at)));
-            }
+            0xDA => return Some((end, frame)),
+            0xC4 | 0xC8 | 0xCC => {}
+            0xC0..=0xCF if frame.is_empty() => frame = head.get(at - 1..end)?,
             _ => {}
         }
-    }
-    match frame {
-        Some((marker, frame_at)) => Ok(Frame {
-            marker,
-            at: frame_at,
-            data_at: at,
-        }),
-        None => Err(Trouble::broken("no frame header before the image data")),
+        at = end;
     }
 }
 
-fn segment_length(file: &File, marker: u8, at: u64) -> Result<u64, Trouble> {
-    match file.u16_be(at)? {
-        length @ 0..2 => Err(Trouble::broken(format!(
-            "segment FF {marker:02X} at byte {} has length {length}, expected 2 or more",
-            at - 2
-        ))),
-        length => Ok(length.into()),
-    }
-}
-
-/// Whether the decoder knows this kind of JPEG: 8-bit Huffman-coded grey, colour or CMYK.
+/// Whether the decoder knows this kind of JPEG: 8-bit Huffman-coded grey, colour or CMYK, sampled by powers of two.
 ///
 /// Its own errors do not tell an image it cannot handle from one that is damaged.
-fn jpeg_is_decodable(file: &File) -> Result<bool, Trouble> {
-    let frame = jpeg_frame(file)?;
-    let [precision, _, _, _, _, components] = file.array(frame.at + 2)?;
-    let sampling = file.bytes(frame.at + 8, 3 * usize::from(components))?;
-    Ok(matches!(frame.marker, 0xC0..=0xC2)
-        && precision == 8
-        && matches!(components, 1 | 3 | 4)
-        && sampling
-            .chunks(3)
-            .all(|component| (component[1] >> 4).is_power_of_two()))
-}
-
-/// The next marker's code and the position after it.
-///
-/// As every decoder does, this passes over repeated FF (legal fill) and stray bytes between
-/// segments (not legal, but cameras write them).
-fn next_marker(file: &File, mut at: u64) -> Result<(u8, u64), Trouble> {
-    loop {
-        match file.array(at)? {
-            [0xFF, marker @ 1..=0xFE] => return Ok((marker, at + 2)),
-            _ => at += 1,
-        }
+fn jpeg_is_decodable(frame: &[u8]) -> bool {
+    match frame {
+        [0xC0..=0xC2, _, _, 8, _, _, _, _, 1 | 3 | 4, components @ ..] => components
+            .chunks_exact(3)
+            .all(|component| (component[1] >> 4).is_power_of_two()),
+        _ => false,
     }
 }
 
-fn png(file: &File) -> Result<Header, Trouble> {
-    let chunk = file.array::<4>(12)?;
-    if &chunk != b"IHDR" {
-        return Err(Trouble::broken(format!(
-            "png starts with chunk `{}`, expected `IHDR`",
-            chunk.escape_ascii()
-        )));
-    }
-    Ok(Header::new(file.u32_be(16)?, file.u32_be(20)?, 33))
-}
-
-fn gif(file: &File) -> Result<Header, Trouble> {
-    Ok(Header::new(file.u16_le(6)?, file.u16_le(8)?, 13))
-}
-
-fn webp(file: &File) -> Result<Header, Trouble> {
-    let whole = u64::from(file.u32_le(4)?) + 8;
-    match &file.array::<4>(12)? {
-        // the two high bits of each are a hint for scaling
-        b"VP8 " => {
-            let (width, height) = (file.u16_le(26)? & 0x3FFF, file.u16_le(28)? & 0x3FFF);
-            Ok(Header::new(width, height, whole))
+/// The length of a PNM with raw pixels.
+fn pnm_length(head: &[u8]) -> Option<u64> {
+    let decoder = PnmDecoder::new(Cursor::new(head)).ok()?;
+    let pixels = match decoder.subtype() {
+        PnmSubtype::Bitmap(SampleEncoding::Binary) => {
+            let (width, height) = decoder.dimensions();
+            u64::from(width.div_ceil(8)) * u64::from(height)
         }
-        b"VP8L" => {
-            let packed = file.u32_le(21)?;
-            Ok(Header::new(
-                (packed & 0x3FFF) + 1,
-                (packed >> 14 & 0x3FFF) + 1,
-                whole,
-            ))
-        }
-        b"VP8X" => {
-            let [w0, w1, w2, h0, h1, h2] = file.array(24)?;
-            let (width, height) = ([w0, w1, w2, 0], [h0, h1, h2, 0]);
-            let (width, height) = (u32::from_le_bytes(width), u32::from_le_bytes(height));
-            Ok(Header::new(width + 1, height + 1, whole))
-        }
-        chunk => {
-            let chunk = chunk.escape_ascii();
-            Err(Trouble::broken(format!(
-                "webp starts with chunk `{chunk}`, expected `VP8 `, `VP8L` or `VP8X`"
-            )))
-        }
-    }
-}
-
-fn bmp(file: &File) -> Result<Header, Trouble> {
-    let whole = file.u32_le(2)?.into();
-    if file.u32_le(14)? == 12 {
-        return Ok(Header::new(file.u16_le(18)?, file.u16_le(20)?, whole));
-    }
-    // a negative height is a picture stored top row first
-    let height = i32::from_le_bytes(file.array(22)?).unsigned_abs();
-    Ok(Header::new(file.u32_le(18)?, height, whole))
-}
-
-/// Reads the text header, and from it how many bytes of pixels have to follow.
-fn pnm(file: &File) -> Result<Header, Trouble> {
-    let kind = file.array::<2>(0)?[1];
-    let mut at = 2;
-    let width = pnm_number(file, &mut at)?;
-    let height = pnm_number(file, &mut at)?;
-    let largest = if matches!(kind, b'1' | b'4') {
-        1
-    } else {
-        pnm_number(file, &mut at)?
+        PnmSubtype::Graymap(SampleEncoding::Binary)
+        | PnmSubtype::Pixmap(SampleEncoding::Binary) => decoder.total_bytes(),
+        _ => 0,
     };
-    let sample_bytes = 1 + u64::from(largest > 255);
-    let (row, rows) = (u64::from(width), u64::from(height));
-    let pixels = row.saturating_mul(rows);
-    let data_bytes = match kind {
-        b'1' => pixels,
-        // in text, a sample is at least a digit and a space
-        b'2' => pixels.saturating_mul(2).saturating_sub(1),
-        b'3' => pixels.saturating_mul(6).saturating_sub(1),
-        b'4' => row.div_ceil(8).saturating_mul(rows),
-        b'5' => pixels.saturating_mul(sample_bytes),
-        _ => pixels.saturating_mul(3 * sample_bytes),
-    };
-    Ok(Header::new(width, height, at.saturating_add(data_bytes)))
-}
-
-/// The next number of a text header; `at` ends up after the one white-space byte that ends it.
-fn pnm_number(file: &File, at: &mut u64) -> Result<u32, Trouble> {
-    let mut number: Option<u32> = None;
-    loop {
-        let [byte] = file.array(*at)?;
-        *at += 1;
-        match (byte, number) {
-            (b'0'..=b'9', _) => {
-                let grown = number.unwrap_or(0).checked_mul(10);
-                number = grown.and_then(|tens| tens.checked_add(u32::from(byte - b'0')));
-                if number.is_none() {
-                    return Err(Trouble::broken("pnm header has a number above 4294967295"));
-                }
-            }
-            (_, Some(number)) if byte.is_ascii_whitespace() => return Ok(number),
-            (_, None) if byte.is_ascii_whitespace() => {}
-            (b'#', _) => {
-                while file.array(*at)? != *b"\n" {
-                    *at += 1;
-                }
-            }
-            _ => {
-                let found = byte.escape_ascii();
-                return Err(Trouble::broken(format!(
-                    "pnm header has `{found}`, expected a number"
-                )));
-            }
-        }
-    }
-}
-
-/// Finds width and height in the first directory, which may be anywhere in the file.
-fn tiff(file: &File) -> Result<Header, Trouble> {
-    let little = file.array(0)? == *b"II";
-    let number = |at: u64, length: usize| {
-        let bytes = file.bytes(at, length)?;
-        let shift = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        Ok(if little {
-            bytes.iter().rev().fold(0, shift)
-        } else {
-            bytes.iter().fold(0, shift)
-        })
-    };
-    let big = number(2, 2)? == 43;
-    let (directory, count_bytes, entry_bytes, value) = if big {
-        (number(8, 8)?, 8, 20, 12)
-    } else {
-        (number(4, 4)?, 2, 12, 8)
-    };
-    let (mut width, mut height) = (0, 0);
-    // no directory has more entries than there are tags
-    for entry in 0..number(directory, count_bytes)?.min(1 << 16) {
-        let at = directory.saturating_add(count_bytes as u64 + entry * entry_bytes);
-        let dimension = match number(at, 2)? {
-            256 => &mut width,
-            257 => &mut height,
-            _ => continue,
-        };
-        let length = match number(at + 2, 2)? {
-            3 => 2,
-            16 if big => 8,
-            _ => 4,
-        };
-        *dimension = u32::try_from(number(at + value, length)?).unwrap_or(u32::MAX);
-        if width > 0 && height > 0 {
-            break;
-        }
-    }
-    Ok(Header::new(width, height, 0))
+    Some(decoder.into_inner().0.position().saturating_add(pixels))
 }
 
 /// Decodes every pixel and drops them.
-fn decode(file: &File, info: ImageInfo) -> Result<(), String> {
-    // a decoder that panics on one image must not end a run over millions
-    match catch_unwind(|| decoded(file.head, info.format)) {
-        Ok(Ok(()) | Err(ImageError::Unsupported(_))) => Ok(()),
-        Ok(Err(ImageError::Limits(_))) => Err(format!(
+fn decode(bytes: &[u8], info: ImageInfo, limit: u64) -> Result<(), String> {
+    let format = info.format;
+    match guarded(|| reader(bytes, format, limit).decode()) {
+        Ok(_) | Err(ImageError::Unsupported(_)) => Ok(()),
+        Err(ImageError::Limits(_)) => Err(format!(
             "does not decode within {} MiB, {}x{} pixels: use `--validate header`",
-            DECODE_BYTES >> 20,
+            limit >> 20,
             info.width,
             info.height
         )),
-        _ if info.format == ImageFormat::Jpeg && matches!(jpeg_is_decodable(file), Ok(false)) => {
+        Err(_)
+            if format == ImageFormat::Jpeg
+                && jpeg_scan(bytes).is_some_and(|(_, frame)| !jpeg_is_decodable(frame)) =>
+        {
             Ok(())
         }
-        Ok(Err(error)) => Err(format!("does not decode: {error}")),
-        Err(_) => Err("does not decode: the decoder panicked".into()),
+        Err(error) => Err(format!("does not decode: {error}")),
     }
 }
 
-fn decoded(bytes: &[u8], format: ImageFormat) -> Result<(), ImageError> {
+fn reader(bytes: &[u8], format: ImageFormat, limit: u64) -> ImageReader<Cursor<&[u8]>> {
     let mut limits = Limits::no_limits();
-    limits.max_alloc = Some(DECODE_BYTES);
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format.decoder());
+    limits.max_alloc = Some(limit);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), FORMATS[format as usize].2);
     reader.limits(limits);
-    reader.decode().map(drop)
+    reader
+}
+
+/// A decoder that panics on one image must not end a run over millions.
+fn guarded<T>(work: impl FnOnce() -> ImageResult<T> + UnwindSafe) -> ImageResult<T> {
+    catch_unwind(work).unwrap_or_else(|_| {
+        let panicked = std::io::Error::other("the decoder panicked");
+        Err(ImageError::IoError(panicked))
+    })
 }
 
 #[cfg(test)]
@@ -676,6 +429,11 @@ mod tests {
 
     const WIDTH: u32 = 37;
     const HEIGHT: u32 = 23;
+    const DECODE_BYTES: u64 = 512 << 20;
+
+    fn all() -> [ImageFormat; 7] {
+        FORMATS.map(|(format, ..)| format)
+    }
 
     /// A picture with enough detail that every format has some data to lose.
     fn picture(width: u32, height: u32) -> DynamicImage {
@@ -697,7 +455,9 @@ mod tests {
                 .write_with_encoder(PnmEncoder::new(&mut bytes).with_subtype(pixmap))
                 .unwrap();
         } else {
-            image.write_to(&mut bytes, format.decoder()).unwrap();
+            image
+                .write_to(&mut bytes, FORMATS[format as usize].2)
+                .unwrap();
         }
         bytes.into_inner()
     }
@@ -707,11 +467,11 @@ mod tests {
     }
 
     fn info(bytes: &[u8], level: Validate) -> ImageInfo {
-        probe(bytes, level).unwrap().unwrap()
+        probe(bytes, level, DECODE_BYTES).unwrap().unwrap()
     }
 
     fn error(bytes: &[u8]) -> String {
-        probe(bytes, Validate::Header).unwrap_err()
+        probe(bytes, Validate::Header, DECODE_BYTES).unwrap_err()
     }
 
     fn segment(marker: u8, body: &[u8]) -> Vec<u8> {
@@ -788,7 +548,7 @@ mod tests {
 
     #[test]
     fn every_format_is_known_by_its_bytes() {
-        for format in ImageFormat::ALL {
+        for format in all() {
             let expected = ImageInfo {
                 format,
                 width: WIDTH,
@@ -798,13 +558,13 @@ mod tests {
             assert_eq!(info(&bytes, Validate::Header), expected);
             assert_eq!(info(&bytes, Validate::Decode), expected);
             assert_eq!(probe_ends(&bytes, &bytes, bytes.len() as u64), Ok(expected));
-            assert_eq!(probe(&bytes, Validate::None), Ok(None));
+            assert_eq!(probe(&bytes, Validate::None, DECODE_BYTES), Ok(None));
         }
     }
 
     #[test]
     fn dimensions_agree_with_another_reader() {
-        for format in ImageFormat::ALL {
+        for format in all() {
             let bytes = encoded(format);
             let other = imagesize::blob_size(&bytes).unwrap();
             assert_eq!(
@@ -817,7 +577,7 @@ mod tests {
 
     #[test]
     fn an_image_of_one_pixel_is_fine() {
-        for format in ImageFormat::ALL {
+        for format in all() {
             let bytes = encode(&picture(1, 1), format);
             assert_eq!(
                 info(&bytes, Validate::Decode),
@@ -850,11 +610,13 @@ mod tests {
             let bytes = encoded(format);
             for cut in 0..bytes.len() {
                 // a GIF has no lengths to add up, so pixels that look like the trailer pass for it
-                if format == Gif && last_nonzero(&bytes[..cut]) == Some(0x3B) {
+                if format == Gif
+                    && bytes[..cut].iter().rev().find(|byte| **byte != 0) == Some(&0x3B)
+                {
                     continue;
                 }
                 assert!(
-                    probe(&bytes[..cut], Validate::Header).is_err(),
+                    probe(&bytes[..cut], Validate::Header, DECODE_BYTES).is_err(),
                     "{format:?} cut at {cut}"
                 );
                 assert!(probe_ends(&bytes[..cut], &bytes[..cut], cut as u64).is_err());
@@ -892,7 +654,7 @@ mod tests {
         assert_eq!(info(&bytes, Validate::Decode), expected);
         for cut in 0..bytes.len() {
             assert!(
-                probe(&bytes[..cut], Validate::Header).is_err(),
+                probe(&bytes[..cut], Validate::Header, DECODE_BYTES).is_err(),
                 "cut at {cut}"
             );
         }
@@ -900,14 +662,17 @@ mod tests {
 
     #[test]
     fn padding_after_the_end_is_accepted() {
-        for format in ImageFormat::ALL {
+        for format in all() {
             let mut bytes = encoded(format);
             bytes.resize(bytes.len() + 5000, 0);
-            assert!(probe(&bytes, Validate::Decode).is_ok(), "{format:?}");
+            assert!(
+                probe(&bytes, Validate::Decode, DECODE_BYTES).is_ok(),
+                "{format:?}"
+            );
         }
         let mut bytes = encoded(ImageFormat::Jpeg);
         bytes.extend(b"\r\nnot part of the image");
-        assert!(probe(&bytes, Validate::Header).is_ok());
+        assert!(probe(&bytes, Validate::Header, DECODE_BYTES).is_ok());
     }
 
     #[test]
@@ -929,10 +694,13 @@ mod tests {
         for components in [1, 3, 4] {
             let bytes = blank_jpeg(0xC0, 8, components);
             assert_eq!(
-                decoded(&bytes, ImageFormat::Jpeg).map_err(|e| e.to_string()),
+                reader(&bytes, ImageFormat::Jpeg, DECODE_BYTES)
+                    .decode()
+                    .map(drop)
+                    .map_err(|e| e.to_string()),
                 Ok(())
             );
-            assert!(probe(&bytes, Validate::Decode).is_ok());
+            assert!(probe(&bytes, Validate::Decode, DECODE_BYTES).is_ok());
         }
     }
 
@@ -953,8 +721,8 @@ mod tests {
         let mut png = encoded(ImageFormat::Png);
         let middle = png.len() / 2;
         png[middle] ^= 0xFF;
-        assert!(probe(&png, Validate::Header).is_ok());
-        let message = probe(&png, Validate::Decode).unwrap_err();
+        assert!(probe(&png, Validate::Header, DECODE_BYTES).is_ok());
+        let message = probe(&png, Validate::Decode, DECODE_BYTES).unwrap_err();
         assert!(message.starts_with("does not decode: "), "{message}");
     }
 
@@ -966,7 +734,7 @@ mod tests {
             .position(|pair| pair == [0xFF, 0xC0])
             .unwrap();
         jpeg[frame + 5..frame + 9].copy_from_slice(&[0xFF; 4]);
-        let message = probe(&jpeg, Validate::Decode).unwrap_err();
+        let message = probe(&jpeg, Validate::Decode, DECODE_BYTES).unwrap_err();
         assert_eq!(
             message,
             "does not decode within 512 MiB, 65535x65535 pixels: use `--validate header`"
@@ -1040,12 +808,9 @@ mod tests {
         assert_eq!(info(bytes, Validate::Decode), expected);
         assert_eq!(
             error(b"P5 two 1 255\nab"),
-            "pnm header has `t`, expected a number"
+            "pnm header: Format error decoding Pnm: Non-ASCII-digit character when parsing number in number in preamble"
         );
-        assert_eq!(
-            error(b"P5 9999999999 1 255\n"),
-            "pnm header has a number above 4294967295"
-        );
+        assert!(error(b"P5 9999999999 1 255\n").starts_with("pnm header: "));
     }
 
     #[test]
@@ -1084,7 +849,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_a_large_image_are_enough() {
-        for format in ImageFormat::ALL {
+        for format in all() {
             let bytes = encode(&picture(320, 200), format);
             let (head, tail) = (&bytes[..bytes.len().min(9000)], &bytes[bytes.len() - 900..]);
             let expected = ImageInfo {
@@ -1123,7 +888,7 @@ mod tests {
 
     #[test]
     fn names_are_those_in_records() {
-        for format in ImageFormat::ALL {
+        for format in all() {
             assert_eq!(ImageFormat::from_name(format.name()), Some(format));
             assert_eq!(serde_json::to_value(format).unwrap(), format.name());
         }
@@ -1135,14 +900,14 @@ mod tests {
     }
 
     fn any_format() -> impl Strategy<Value = ImageFormat> {
-        proptest::sample::select(&ImageFormat::ALL[..])
+        proptest::sample::select(all().to_vec())
     }
 
     proptest! {
         #[test]
         fn random_bytes_never_panic(format in any_format(), kept in 0_usize..32, junk: Vec<u8>) {
             let bytes = [&encoded(format)[..kept], &junk].concat();
-            let _ = probe(&bytes, Validate::Decode);
+            let _ = probe(&bytes, Validate::Decode, DECODE_BYTES);
         }
 
         #[test]
@@ -1157,7 +922,7 @@ mod tests {
                 let reach = if value % 2 == 0 { bytes.len().min(64) } else { bytes.len() };
                 bytes[(place * reach as f64) as usize] = value;
             }
-            let _ = probe(&bytes, Validate::Decode);
+            let _ = probe(&bytes, Validate::Decode, DECODE_BYTES);
             let _ = probe_ends(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..], size);
         }
     }

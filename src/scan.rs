@@ -180,9 +180,9 @@ pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
     });
     let mut dirs = listing.dirs;
     scanner.filter(&mut dirs);
-    let splits = scanner.splits(&dirs)?;
+    let mut splits = scanner.splits(&dirs)?;
     let places = scanner.places(&dirs, &splits)?;
-    let classes = scanner.classes(&dirs, &places, &splits)?;
+    let classes = scanner.classes(&dirs, &places, &mut splits)?;
     let mut scan = Scan {
         dirs,
         splits: splits.iter().map(|split| split.name.clone()).collect(),
@@ -366,7 +366,7 @@ impl Scanner<'_> {
         &mut self,
         dirs: &[Dir],
         places: &[Option<Place>],
-        splits: &[Split],
+        splits: &mut [Split],
     ) -> Result<Classes> {
         let mut by_dir: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         let mut images: BTreeMap<(u16, Option<&[u8]>), u64> = BTreeMap::new();
@@ -379,8 +379,7 @@ impl Scanner<'_> {
                 .entry((place.split, place.class.as_deref()))
                 .or_default() += count;
         }
-        let mut flat = vec![false; splits.len()];
-        for (number, split) in splits.iter().enumerate() {
+        for (number, split) in splits.iter_mut().enumerate() {
             let number = number as u16;
             let loose = images.get(&(number, None)).copied().unwrap_or(0);
             let classed: u64 = images
@@ -401,12 +400,12 @@ impl Scanner<'_> {
                         },
                     )));
                 }
-                flat[usize::from(number)] = true;
+                split.flat = true;
             }
         }
         for ((number, class), count) in &images {
             let Some(class) = class else { continue };
-            if flat[usize::from(*number)] {
+            if splits[usize::from(*number)].flat {
                 continue;
             }
             by_dir.insert(class.to_vec(), 0);
@@ -415,7 +414,7 @@ impl Scanner<'_> {
                 self.problem(ProblemKind::EmptyClass, format!("{path}/"));
             }
         }
-        let any_flat = flat.contains(&true);
+        let any_flat = splits.iter().any(|split| split.flat);
         if self.rules.labels.is_some() && !any_flat {
             return Err(Error::usage(
                 "`--labels` is for images that lie in no class directory, and there are none: drop `--labels`",
@@ -696,5 +695,245 @@ fn under<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
         [] => Some(&[]),
         [b'/', rest @ ..] => Some(rest),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use crate::sample::Version;
+
+    fn rules() -> Rules {
+        Rules {
+            splits: Vec::new(),
+            labels: None,
+            labels_unneeded: false,
+            allow_empty: false,
+            keep_zero_length: false,
+            include: GlobSet::empty(),
+            exclude: GlobSet::empty(),
+            generated: vec!["cls"],
+            max_field: (1 << 33, "too much"),
+        }
+    }
+
+    /// A listing of these paths; a trailing slash is an empty directory, `@N` after a path its size.
+    fn listing(paths: &[&str]) -> Listing {
+        let mut dirs: BTreeMap<Vec<u8>, Dir> = BTreeMap::new();
+        dirs.insert(Vec::new(), Dir::default());
+        for path in paths {
+            let (path, size) = path
+                .split_once('@')
+                .map_or((*path, 7), |(p, s)| (p, s.parse().unwrap()));
+            let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let mut above = dir;
+            while !above.is_empty() {
+                dirs.entry(above.into()).or_insert_with(|| Dir::new(above));
+                above = above.rsplit_once('/').map_or("", |(above, _)| above);
+            }
+            if !name.is_empty() {
+                let dir = dirs.get_mut(dir.as_bytes()).unwrap();
+                assert!(dir.push(name.as_bytes(), size, &Version::Mtime(1)));
+            }
+        }
+        Listing {
+            dirs: dirs.into_values().collect(),
+            ..Listing::default()
+        }
+    }
+
+    /// Key, split and label of every sample, sorted by key.
+    fn samples(scan: &Scan) -> Vec<(String, &str, u32)> {
+        let mut samples: Vec<_> = scan
+            .entries
+            .iter()
+            .map(|e| {
+                (
+                    scan.key(e),
+                    scan.splits[usize::from(e.split)].as_str(),
+                    e.label,
+                )
+            })
+            .collect();
+        samples.sort();
+        samples
+    }
+
+    fn refusal(paths: &[&str], rules: &Rules) -> String {
+        let error = scan(listing(paths), rules, "SRC").unwrap_err();
+        assert_eq!(error.kind(), Kind::Source);
+        error.to_string()
+    }
+
+    #[test]
+    fn classes_are_numbered_by_sorted_name_over_all_splits() {
+        let scan = scan(
+            listing(&[
+                "train/b/1.jpg",
+                "train/a/deep/er/2.PNG",
+                "val/c/3.jpeg",
+                "val/a/4.webp",
+            ]),
+            &rules(),
+            "SRC",
+        )
+        .unwrap();
+        assert_eq!(scan.classes, ["a", "b", "c"]);
+        assert_eq!(
+            samples(&scan),
+            [
+                ("train/a/deep/er/2".into(), "train", 0),
+                ("train/b/1".into(), "train", 1),
+                ("val/a/4".into(), "val", 0),
+                ("val/c/3".into(), "val", 2),
+            ]
+        );
+        assert_eq!(scan.class_sizes, [2, 1, 1]);
+    }
+
+    #[test]
+    fn directories_are_classes_unless_all_of_them_name_splits() {
+        let scan = scan(listing(&["train/1.jpg", "cat/2.jpg"]), &rules(), "SRC").unwrap();
+        assert_eq!(scan.classes, ["cat", "train"]);
+        assert_eq!(scan.splits, ["train"]);
+    }
+
+    #[test]
+    fn class_order_is_by_component_and_not_by_whole_path() {
+        let scan = scan(listing(&["a-b/x.jpg", "a/y.jpg"]), &rules(), "SRC").unwrap();
+        assert_eq!(scan.classes, ["a", "a-b"]);
+    }
+
+    #[test]
+    fn files_of_one_stem_are_the_fields_of_one_sample() {
+        let scan = scan(
+            listing(&[
+                "c/x.json",
+                "c/x.TXT",
+                "c/x.jpg",
+                "c/x.v1.jpg",
+                "c/notes.md",
+                "c/y.jpg~",
+            ]),
+            &rules(),
+            "SRC",
+        )
+        .unwrap();
+        let entry = scan.entries.iter().find(|e| scan.key(e) == "c/x").unwrap();
+        let sample = scan.sample(entry);
+        let names: Vec<_> = sample.fields.iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["jpg", "json", "txt"], "the image first");
+        assert_eq!(scan.entries.len(), 2);
+        assert_eq!((scan.notes.odd, scan.notes.sidecars["json"]), (2, 1));
+    }
+
+    #[test]
+    fn all_offenders_are_named_at_once_with_their_remedies() {
+        let text = refusal(
+            &[
+                "c/a.jpg",
+                "c/a.JPEG",
+                "c/b.jpg@0",
+                "c/d.jpg@9999999999",
+                "c/e.jpg",
+                "c/e.cls",
+                "empty/",
+                "loose.jpg",
+            ],
+            &rules(),
+        );
+        for part in [
+            "c/a.JPEG, c/a.jpg",
+            "c/b.jpg",
+            "c/d.jpg",
+            "c/e.cls",
+            "empty/",
+            "loose.jpg",
+            "--allow-empty",
+            "6 problems",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_no_problem_any_more() {
+        let mut rules = rules();
+        let set = |glob: &str| {
+            let glob = globset::GlobBuilder::new(glob)
+                .literal_separator(true)
+                .build()
+                .unwrap();
+            globset::GlobSetBuilder::new().add(glob).build().unwrap()
+        };
+        rules.exclude = set("bad");
+        let paths = ["c/a.jpg", "bad/b.jpg@0", "bad/deep/x.jpg"];
+        let found = scan(listing(&paths), &rules, "SRC").unwrap();
+        assert_eq!((found.classes.len(), found.notes.left_out), (1, 2));
+        rules.include = set("c/*");
+        rules.exclude = GlobSet::empty();
+        let found = scan(listing(&paths), &rules, "SRC").unwrap();
+        assert_eq!(found.classes, ["c"]);
+    }
+
+    #[test]
+    fn flat_images_take_their_labels_from_a_file() {
+        let paths = [
+            "train/dog/1.jpg",
+            "train/cat/2.jpg",
+            "val/x.jpg",
+            "val/y.jpg",
+        ];
+        assert!(refusal(&paths, &rules()).contains("--labels FILE"));
+        let mut rules = rules();
+        rules.labels = Some(Labels::parse("l.csv", b"x.jpg,dog\ny,cat\n", None).unwrap());
+        let found = scan(listing(&paths), &rules, "SRC").unwrap();
+        assert_eq!(
+            samples(&found)[2..],
+            [("val/x".into(), "val", 1), ("val/y".into(), "val", 0)]
+        );
+        rules.labels = Some(Labels::parse("l.csv", b"x.jpg,dog\n", None).unwrap());
+        assert!(refusal(&paths, &rules).contains("val/y.jpg: no row"));
+        // Numbers count the class directories.
+        rules.labels = Some(Labels::parse("val.txt", b"x.jpg 1\ny.jpg 0\n", None).unwrap());
+        let found = scan(listing(&paths), &rules, "SRC").unwrap();
+        assert_eq!(found.classes, ["cat", "dog"]);
+        assert_eq!(samples(&found)[2].2, 1);
+    }
+
+    #[test]
+    fn the_ground_truth_list_goes_by_sorted_file_name() {
+        let synsets = Some(("synsets.txt", b"n03\nn01\nn02\n".as_slice()));
+        let mut rules = rules();
+        rules.labels = Some(Labels::parse("truth.txt", b"1\n3\n", synsets).unwrap());
+        let found = scan(listing(&["b.jpg", "a.jpg"]), &rules, "SRC").unwrap();
+        assert_eq!(found.classes, ["n01", "n02", "n03"]);
+        assert_eq!(
+            samples(&found),
+            [("a".into(), "train", 2), ("b".into(), "train", 1)]
+        );
+        assert!(refusal(&["b.jpg", "a.jpg", "c.jpg"], &rules).contains("3 images, 2 rows"));
+    }
+
+    #[test]
+    fn a_named_split_takes_its_own_directory_only() {
+        let mut rules = rules();
+        rules.splits = vec![("val".into(), SourcePath::new("old/val"))];
+        let found = scan(listing(&["old/val/c/1.jpg", "new/c/2.jpg"]), &rules, "SRC").unwrap();
+        assert_eq!(samples(&found), [("old/val/c/1".into(), "val", 0)]);
+        assert_eq!(found.notes.left_out, 1);
+        rules.splits = vec![("val".into(), SourcePath::new("nowhere"))];
+        assert!(refusal(&["c/1.jpg"], &rules).contains("no directory `nowhere`"));
+    }
+
+    #[test]
+    fn a_source_without_images_says_what_an_image_is() {
+        assert!(refusal(&["c/readme.txt"], &rules()).contains("class directory without images"));
+        let text = refusal(&["readme.txt"], &rules());
+        assert!(
+            text.contains("no images") && text.contains("webp"),
+            "{text}"
+        );
     }
 }
