@@ -100,7 +100,7 @@ impl Recipe {
                     .map_or("", String::as_str),
                 filename: sample
                     .image()
-                    .map(|image| image.path.to_string())
+                    .map(|image| image.path.text().into_owned())
                     .unwrap_or_default(),
                 label: sample.label,
                 split,

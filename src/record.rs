@@ -262,15 +262,11 @@ impl ShardRecord {
                     2 => (rows.iter().map(|_| text(&self.shard)).collect(), None),
                     5 => (rows.iter().map(|r| text(class(r))).collect(), None),
                     6 => (
-                        rows.iter()
-                            .map(|r| text(&r.source_path.to_string()))
-                            .collect(),
+                        rows.iter().map(|r| text(&r.source_path.text())).collect(),
                         None,
                     ),
                     7 => {
-                        let odd = |r: &&SampleRecord| {
-                            r.source_path.to_string().as_bytes() != r.source_path.as_bytes()
-                        };
+                        let odd = |r: &&SampleRecord| r.source_path.as_str().is_none();
                         let bytes =
                             |r: &SampleRecord| ByteArray::from(r.source_path.as_bytes().to_vec());
                         let present = rows.iter().map(|r| i16::from(odd(&r))).collect();

@@ -42,6 +42,14 @@ impl SourcePath {
         &self.0
     }
 
+    /// The path as it is if it is UTF-8, and as it is shown if not.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        match self.as_str() {
+            Some(text) => text.into(),
+            None => show(&self.0).into(),
+        }
+    }
+
     /// The path as text, if it is UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
