@@ -207,14 +207,6 @@ impl Draft {
     pub fn new(mut scan: Scan, recipe: Recipe) -> Result<Self> {
         order(&mut scan, &recipe)?;
         let layout = recipe.format.layout();
-        let sizes: Vec<u64> = scan
-            .entries
-            .par_iter()
-            .map(|entry| {
-                let split = &scan.splits[usize::from(entry.split)];
-                recipe.sample_bytes(layout, &scan.sample(entry), split, &scan.classes)
-            })
-            .collect();
         let mut ranges = Vec::new();
         let mut shards = Vec::new();
         for (number, split) in scan.splits.iter().enumerate() {
@@ -224,21 +216,22 @@ impl Draft {
             let end = scan
                 .entries
                 .partition_point(|e| usize::from(e.split) <= number);
-            let cuts = cut(&sizes[begin..end], layout.overhead_bytes(), recipe.cut);
+            let entries = &scan.entries[begin..end];
+            let cuts = cut(entries, |e| e.bytes, layout.overhead_bytes(), recipe.cut);
             for (index, range) in cuts.into_iter().enumerate() {
+                let bytes: u64 = entries[range.clone()].iter().map(|e| e.bytes).sum();
                 let range = begin + range.start..begin + range.end;
                 shards.push(ShardPlan {
                     name: format!("data/{split}-{index:05}.{}", layout.extension()),
                     split: split.clone(),
                     samples: range.len() as u64,
-                    bytes: layout.overhead_bytes() + sizes[range.clone()].iter().sum::<u64>(),
+                    bytes: layout.overhead_bytes() + bytes,
                     source_bytes: 0,
                     listing: String::new(),
                 });
                 ranges.push(range);
             }
         }
-        drop(sizes);
         let mut draft = Self {
             plan: Plan {
                 kind: PLAN_KIND.to_owned(),
@@ -367,26 +360,29 @@ pub fn parse_lines(name: &str, lines: &[u8]) -> Result<Vec<Sample>> {
 fn order(scan: &mut Scan, recipe: &Recipe) -> Result<()> {
     let mut entries = std::mem::take(&mut scan.entries);
     let known = &*scan;
+    let layout = recipe.format.layout();
+    let seed = recipe.seed.to_le_bytes();
+    // Before they are shuffled, entries lie beside their names in memory.
+    entries.par_iter_mut().for_each(|entry| {
+        let sample = known.sample(entry);
+        let split = &known.splits[usize::from(entry.split)];
+        entry.bytes = recipe.sample_bytes(layout, &sample, split, &known.classes);
+        if recipe.order == Order::Shuffled {
+            let digest = Sha256::new()
+                .chain_update(seed)
+                .chain_update(sample.key)
+                .finalize();
+            entry.rank = u64::from_be_bytes(std::array::from_fn(|i| digest[i]));
+        }
+    });
+    let compare = |a: &Entry, b: &Entry| {
+        let by_rank = (a.split, a.rank).cmp(&(b.split, b.rank));
+        by_rank.then_with(|| known.compare_keys(a, b))
+    };
     match recipe.order {
-        Order::Shuffled => {
-            let seed = recipe.seed.to_le_bytes();
-            entries.par_iter_mut().for_each(|entry| {
-                let mut digest = Sha256::new();
-                digest.update(seed);
-                digest.update(known.key(entry).as_bytes());
-                let digest = digest.finalize();
-                entry.rank = u64::from_be_bytes(std::array::from_fn(|i| digest[i]));
-            });
-            entries.par_sort_unstable_by(|a, b| {
-                (a.split, a.rank)
-                    .cmp(&(b.split, b.rank))
-                    .then_with(|| known.compare_keys(a, b))
-            });
-        }
+        Order::Shuffled => entries.par_sort_unstable_by(compare),
         // Entries come grouped by directory and sorted in each, which a merging sort is quick with.
-        Order::Listed => {
-            entries.par_sort_by(|a, b| a.split.cmp(&b.split).then_with(|| known.compare_keys(a, b)))
-        }
+        Order::Listed => entries.par_sort_by(compare),
     }
     let same = |pair: &&[Entry]| {
         pair[0].rank == pair[1].rank && known.compare_keys(&pair[0], &pair[1]).is_eq()
@@ -411,15 +407,20 @@ fn order(scan: &mut Scan, recipe: &Recipe) -> Result<()> {
     )))
 }
 
-/// Cuts samples of these sizes into shards of nearly equal bytes; every shard has at least one sample.
-pub fn cut(sizes: &[u64], overhead: u64, by: Cut) -> Vec<std::ops::Range<usize>> {
-    let count = sizes.len() as u64;
+/// Cuts items of these `bytes` into shards of nearly equal size; every shard has at least one item.
+pub fn cut<T>(
+    items: &[T],
+    bytes: impl Fn(&T) -> u64 + Copy,
+    overhead: u64,
+    by: Cut,
+) -> Vec<std::ops::Range<usize>> {
+    let count = items.len() as u64;
     if count == 0 {
         return Vec::new();
     }
-    let total: u64 = sizes.iter().sum();
+    let total: u64 = items.iter().map(bytes).sum();
     match by {
-        Cut::Shards(shards) => spread(sizes, total, shards.clamp(1, count)),
+        Cut::Shards(shards) => spread(items, bytes, total, shards.clamp(1, count)),
         Cut::ShardSamples(limit) => {
             let shards = count.div_ceil(limit.max(1));
             (0..shards)
@@ -430,10 +431,10 @@ pub fn cut(sizes: &[u64], overhead: u64, by: Cut) -> Vec<std::ops::Range<usize>>
             let room = limit.saturating_sub(overhead).max(1);
             let mut shards = total.div_ceil(room).clamp(1, count);
             loop {
-                let cuts = spread(sizes, total, shards);
+                let cuts = spread(items, bytes, total, shards);
                 // A sample that is too large alone stays so with any number of shards.
                 let over = |range: &std::ops::Range<usize>| {
-                    range.len() > 1 && sizes[range.clone()].iter().sum::<u64>() > room
+                    range.len() > 1 && items[range.clone()].iter().map(bytes).sum::<u64>() > room
                 };
                 let over = cuts.iter().filter(|range| over(range)).count() as u64;
                 if over == 0 || shards == count {
@@ -447,7 +448,12 @@ pub fn cut(sizes: &[u64], overhead: u64, by: Cut) -> Vec<std::ops::Range<usize>>
 }
 
 /// Cuts where the running total comes nearest to equal parts.
-fn spread(sizes: &[u64], total: u64, shards: u64) -> Vec<std::ops::Range<usize>> {
+fn spread<T>(
+    items: &[T],
+    bytes: impl Fn(&T) -> u64,
+    total: u64,
+    shards: u64,
+) -> Vec<std::ops::Range<usize>> {
     let mut cuts = Vec::with_capacity(shards as usize);
     let mut start = 0;
     let mut at = 0;
@@ -456,8 +462,10 @@ fn spread(sizes: &[u64], total: u64, shards: u64) -> Vec<std::ops::Range<usize>>
         let left = (shards - shard) as usize;
         let ideal = (u128::from(total) * u128::from(shard) / u128::from(shards)) as u64;
         // At least one sample here and one for every shard to come.
-        while at < sizes.len() - left && (at == start || sum + sizes[at] / 2 < ideal || left == 0) {
-            sum += sizes[at];
+        while at < items.len() - left
+            && (at == start || sum + bytes(&items[at]) / 2 < ideal || left == 0)
+        {
+            sum += bytes(&items[at]);
             at += 1;
         }
         cuts.push(start..at);
@@ -473,7 +481,7 @@ mod tests {
 
     #[test]
     fn shards_are_even_and_there_is_no_runt() {
-        let cuts = cut(&[1024; 1000], 1024, Cut::ShardBytes(100 * 1024));
+        let cuts = cut(&[1024; 1000], |b| *b, 1024, Cut::ShardBytes(100 * 1024));
         assert_eq!(cuts.len(), 11);
         assert!(
             cuts.iter().all(|c| (90..=91).contains(&c.len())),
@@ -485,7 +493,7 @@ mod tests {
     fn a_sample_over_the_shard_size_gets_a_shard_of_its_own() {
         let mut sizes = vec![100; 20];
         sizes[7] = 5000;
-        let cuts = cut(&sizes, 0, Cut::ShardBytes(1000));
+        let cuts = cut(&sizes, |b| *b, 0, Cut::ShardBytes(1000));
         for range in cuts {
             let sum: u64 = sizes[range.clone()].iter().sum();
             assert!(sum <= 1000 || range.len() == 1, "{range:?}");
@@ -494,8 +502,11 @@ mod tests {
 
     #[test]
     fn more_shards_than_samples_gives_one_sample_each() {
-        assert_eq!(cut(&[5, 5, 5], 0, Cut::Shards(8)), [0..1, 1..2, 2..3]);
-        assert!(cut(&[], 0, Cut::Shards(8)).is_empty());
+        assert_eq!(
+            cut(&[5, 5, 5], |b| *b, 0, Cut::Shards(8)),
+            [0..1, 1..2, 2..3]
+        );
+        assert!(cut(&[], |b| *b, 0, Cut::Shards(8)).is_empty());
     }
 
     proptest! {
@@ -504,7 +515,7 @@ mod tests {
             sizes in proptest::collection::vec(1u64..10_000, 1..300),
             by in prop_oneof![(1u64..20).prop_map(Cut::Shards), (1u64..50).prop_map(Cut::ShardSamples), (1u64..50_000).prop_map(Cut::ShardBytes)],
         ) {
-            let cuts = cut(&sizes, 1024, by);
+            let cuts = cut(&sizes, |b| *b, 1024, by);
             let mut next = 0;
             for range in &cuts {
                 prop_assert_eq!(range.start, next);

@@ -55,11 +55,13 @@ pub struct Rules {
     pub max_field: (u64, &'static str),
 }
 
-/// Where a sample's files are in the listing; 24 bytes, because there are millions.
+/// Where a sample's files are in the listing; 32 bytes, because there are millions.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Position in the plan's order, set by planning.
     pub rank: u64,
+    /// Bytes in its shard, set by planning.
+    pub bytes: u64,
     /// Class number.
     pub label: u32,
     dir: u32,
@@ -522,6 +524,7 @@ impl Scanner<'_> {
                     if let (Some(label), Ok(count)) = (label, u16::try_from(end - first)) {
                         scan.entries.push(Entry {
                             rank: 0,
+                            bytes: 0,
                             label,
                             dir: index as u32,
                             first: first as u32,
