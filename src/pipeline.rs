@@ -127,6 +127,8 @@ impl Worker<'_> {
         while let Some(shard) = ahead.next_shard() {
             self.pack_shard(shard?, &mut ahead)?;
         }
+        // The others still pack: with fewer shards left than cores, reading for them is what there is to share.
+        source.lend(1);
         Ok(())
     }
 

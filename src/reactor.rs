@@ -171,6 +171,8 @@ struct State {
     /// Threads that wait for a place to run their own work.
     waiting: usize,
     depth: usize,
+    /// Readers kept busy even when nothing blocks.
+    floor: usize,
     blocked: [Duration; REMEMBERED],
     measured: usize,
     closed: bool,
@@ -192,7 +194,6 @@ struct Shared {
     /// One piece of work ended.
     slot: Condvar,
     reads: usize,
-    floor: usize,
 }
 
 impl Shared {
@@ -221,7 +222,7 @@ impl Shared {
             let middle = known.len() / 2;
             let (_, median, _) = known.select_nth_unstable(middle);
             let depth = (median.as_secs_f64() * READS_PER_SECOND) as usize;
-            state.depth = depth.clamp(self.floor, self.reads);
+            state.depth = depth.clamp(state.floor, self.reads);
         }
         self.staff(&mut state);
         let waiting = state.waiting > 0;
@@ -304,7 +305,8 @@ impl Reactor {
             parked: 0,
             threads: 0,
             waiting: 0,
-            depth: FIRST_DEPTH.clamp(floor, reads.max(floor)),
+            depth: FIRST_DEPTH.min(reads).max(floor.min(reads)),
+            floor: floor.min(reads),
             blocked: [Duration::ZERO; REMEMBERED],
             measured: 0,
             closed: false,
@@ -315,8 +317,17 @@ impl Reactor {
                 work: Condvar::new(),
                 slot: Condvar::new(),
                 reads,
-                floor: floor.min(reads),
             }),
+        }
+    }
+
+    /// Says that so many threads of the caller have nothing to do any more: readers may use their cores.
+    pub fn lend(&self, threads: usize) {
+        let mut state = lock(&self.shared.state);
+        state.floor = (state.floor + threads).min(self.shared.reads);
+        state.depth = state.depth.max(state.floor);
+        for _ in 0..threads {
+            self.shared.staff(&mut state);
         }
     }
 
@@ -395,6 +406,22 @@ mod tests {
             reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
         }
         assert!(lock(&reactor.shared.state).depth <= 8);
+    }
+
+    #[test]
+    fn a_lent_thread_reads_ahead_even_when_nothing_blocks() {
+        let reactor = Reactor::new(256, 0);
+        for _ in 0..100 {
+            reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
+        }
+        let before = lock(&reactor.shared.state).depth;
+        reactor.lend(before + 1);
+        let pending = reactor.start(|_| Ok(()));
+        while pending.task.is_queued() {
+            std::thread::yield_now();
+        }
+        pending.wait(Vec::new()).unwrap();
+        assert_eq!(lock(&reactor.shared.state).floor, before + 1);
     }
 
     #[test]

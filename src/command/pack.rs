@@ -99,6 +99,7 @@ pub fn pack(
         sum(&todo, |shard| shard.source_bytes),
         todo.len() as u64,
     );
+    source.lend(running.jobs.saturating_sub(budget.jobs.min(todo.len())));
     let outcome = pipeline::pack(&run, &todo)?;
     skipped.extend(outcome.skipped);
     odd.extend(outcome.odd);

@@ -94,6 +94,10 @@ impl Source for LocalSource {
         })
     }
 
+    fn lend(&self, threads: usize) {
+        self.reactor.lend(threads);
+    }
+
     fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>> {
         let file =
             File::open(self.path(&field.path)).map_err(|error| unreadable(&field.path, &error))?;

@@ -27,6 +27,9 @@ pub trait Source: fmt::Display + Send + Sync {
     /// changed after planning must not slip in.
     fn start(&self, field: &Field) -> Pending<Vec<u8>>;
 
+    /// Says that so many threads of the caller have nothing to do any more: reading ahead may use their cores.
+    fn lend(&self, threads: usize);
+
     /// Opens a file too large to hold. The same promise: reading to the end fails if the file is not the planned one.
     fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>>;
 

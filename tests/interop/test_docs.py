@@ -1,0 +1,52 @@
+"""The Python snippets of README.md, those that need packages included."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT, binary, run
+from PIL import Image
+
+PAGES = [PROJECT / "README.md"]
+# Downloading it for one snippet would take longer than all other tests.
+NOT_INSTALLED = {"datasets"}
+
+
+def snippets() -> list:
+    found = []
+    for page in PAGES:
+        for number, code in enumerate(re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S), 1):
+            packages = set(re.findall(r"^(?:import|from) (\w+)", code, re.M))
+            if not packages & NOT_INSTALLED:
+                found.append(pytest.param(code, id=f"{page.stem}-{number}-{'-'.join(sorted(packages))}"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    """`shards/`, as the README's tour makes it: two classes of twelve pictures in four shards."""
+    root = tmp_path_factory.mktemp("docs")
+    for class_number, class_name in enumerate(["cat", "dog"]):
+        (root / "images" / class_name).mkdir(parents=True)
+        for number in range(1, 13):
+            picture = Image.effect_noise((160, 120), 30 + class_number).convert("RGB")
+            picture.save(root / "images" / class_name / f"{number:03d}.jpg", quality=75)
+    shardpack = binary("SHARDPACK_BIN", "target/release/shardpack")
+    run(shardpack, "convert", root / "images", root / "shards", "--shards", "4", "--progress", "none")
+    return root
+
+
+def test_there_are_snippets_for_webdataset_and_duckdb():
+    code = "".join(parameter.values[0] for parameter in snippets())
+    assert "import webdataset" in code and "import duckdb" in code
+
+
+@pytest.mark.parametrize("code", snippets())
+def test_the_snippet_runs_as_it_stands(code, directory):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=120, env=dict(os.environ)
+    )
+    assert done.returncode == 0, f"{code}\n{done.stderr}"

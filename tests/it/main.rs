@@ -1,0 +1,26 @@
+//! The binary from end to end, one module for each part of `src/` or verb it is about.
+
+mod support;
+
+// What is refused as a source or destination, and what odd names become.
+mod scan;
+// A source that changes between planning and packing, and destinations that cannot take the data.
+mod store;
+// Damaged samples: all listed, skipped only when asked for.
+mod policy;
+// The same source and options give the same bytes, whatever else differs.
+mod plan;
+// Killed, interrupted and resumed runs.
+mod resume;
+// Splits, label files, sidecars, globs.
+mod labels;
+// Damage is found and named, at the level that promises it.
+mod verify;
+// One sample's whereabouts, and its bytes.
+mod inspect;
+// Flags, their environment twins, summaries, logs, help.
+mod cli;
+// The manifest and its schema.
+mod manifest;
+// Which file may import what.
+mod layers;

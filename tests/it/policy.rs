@@ -1,0 +1,206 @@
+//! Damaged samples: all of them listed, nothing published, and left out only when asked for.
+
+use serde_json::Value;
+
+use crate::support::{Dataset, digests, files, manifest, picture, png, stamps};
+
+/// Forty samples in eight shards, three of them damaged.
+fn damaged() -> Dataset {
+    let whole = picture("cut");
+    Dataset::new()
+        .class("cat", 20)
+        .class("dog", 17)
+        .file("dog/cut.jpg", &whole[..whole.len() - 300])
+        .file("dog/text.jpg", "this is a text, whatever its name says")
+        .file("dog/zeros.jpg", [0; 2000])
+}
+
+const EIGHT: [&str; 2] = ["--shard-samples", "5"];
+
+#[test]
+fn all_damaged_samples_are_listed_and_nothing_is_published() {
+    let data = damaged();
+    let destination = data.fresh();
+    let run = data.convert_to(&destination, &EIGHT);
+    run.exits(3).says(&[
+        "3 samples cannot be packed, nothing was published",
+        "dog/cut.jpg: ",
+        "dog/text.jpg: ",
+        "dog/zeros.jpg: ",
+        "--on-error skip",
+    ]);
+    assert!(!destination.join("manifest.json").exists());
+    assert!(!destination.join("README.md").exists());
+    let records = files(&destination.join("index")).len();
+    assert!((5..8).contains(&records), "{records} of 8 shards are kept");
+    assert_eq!(files(&destination.join("data")).len(), records);
+}
+
+#[test]
+fn intact_shards_are_kept_and_reused_when_damaged_samples_are_skipped() {
+    let data = damaged();
+    let destination = data.fresh();
+    data.convert_to(&destination, &EIGHT).exits(3);
+    let kept = stamps(&destination.join("data"));
+    let flags = [&EIGHT[..], &["--on-error", "skip"]].concat();
+    data.convert_to(&destination, &flags).exits(0).says(&[
+        &format!("{} shards were already done", kept.len()),
+        "3 skipped",
+        "dog/cut.jpg",
+    ]);
+    let now = stamps(&destination.join("data"));
+    assert_eq!(now.len(), 8);
+    assert!(kept.iter().all(|(path, stamp)| now[path] == *stamp));
+
+    let manifest = manifest(&destination);
+    assert_eq!(manifest["samples"], 37);
+    let skipped = remarks(&manifest["skipped"]);
+    let names: Vec<_> = skipped.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["dog/cut.jpg", "dog/text.jpg", "dog/zeros.jpg"]);
+    assert!(
+        skipped.iter().all(|(_, reason)| !reason.is_empty()),
+        "{skipped:?}"
+    );
+    assert!(
+        skipped[0].1.contains("truncated") || skipped[0].1.contains("cut"),
+        "{skipped:?}"
+    );
+
+    // The same as a run that skipped from the start.
+    assert_eq!(digests(&destination), data.convert(&flags).digests());
+}
+
+#[test]
+fn a_dataset_with_skipped_samples_verifies_against_its_source() {
+    let data = damaged();
+    let output = data.convert(&["--on-error", "skip"]);
+    let source = data.source();
+    let source = source.to_str().unwrap();
+    output
+        .verify(&["--level", "source", "--source", source])
+        .exits(0);
+    output.verb("inspect", &[]).exits(0).says(&["skipped   3"]);
+}
+
+#[test]
+fn no_more_samples_are_skipped_than_allowed() {
+    let data = damaged();
+    let skip = ["--on-error", "skip", "--max-skipped"];
+    let destination = data.fresh();
+    data.convert_to(&destination, &[&skip[..], &["2"]].concat())
+        .exits(3)
+        .says(&["`--max-skipped 2` is used up", "raise it"]);
+    assert!(!destination.join("manifest.json").exists());
+    data.convert_to(&destination, &[&skip[..], &["3"]].concat())
+        .exits(0);
+    data.convert_to(&data.fresh(), &[&skip[..], &["0"]].concat())
+        .exits(3);
+}
+
+#[test]
+fn the_limit_of_skipped_samples_counts_those_of_earlier_runs() {
+    let data = damaged();
+    let destination = data.fresh();
+    let flags = |limit| {
+        [
+            "--shard-samples",
+            "1",
+            "--on-error",
+            "skip",
+            "--max-skipped",
+            limit,
+        ]
+    };
+    data.convert_to(&destination, &flags("2")).exits(3);
+    data.convert_to(&destination, &flags("2"))
+        .exits(3)
+        .says(&["--max-skipped 2"]);
+    data.convert_to(&destination, &flags("3")).exits(0);
+    assert_eq!(manifest(&destination)["samples"], 37);
+}
+
+#[test]
+fn an_image_that_is_named_as_another_format_is_packed_and_told() {
+    let data = Dataset::new()
+        .class("cat", 3)
+        .file("cat/really.JPEG", png(200));
+    let output = data.convert(&[]);
+    output
+        .run
+        .says(&["1 odd", "cat/really.JPEG: is png, named as jpeg"]);
+    assert_eq!(output.member("cat/really", "jpg"), png(200));
+    let odd = remarks(&output.manifest()["odd"]);
+    assert_eq!(
+        odd,
+        [(
+            "cat/really.JPEG".to_owned(),
+            "is png, named as jpeg".to_owned()
+        )]
+    );
+    assert_eq!(output.row("cat/really")["format"], "png");
+    assert_eq!(output.row("cat/really")["width"], 9);
+}
+
+#[test]
+fn without_validation_anything_is_packed() {
+    let data = damaged();
+    let output = data.convert(&["--validate", "none"]);
+    assert_eq!(output.manifest()["samples"], 40);
+    assert_eq!(output.member("dog/zeros", "jpg"), [0; 2000]);
+    assert_eq!(output.row("cat/0000")["width"], Value::Null);
+    output.verify(&[]).exits(0);
+}
+
+#[test]
+fn only_decoding_finds_damage_between_the_ends() {
+    let mut bytes = png(77);
+    // A byte of the compressed pixels: the chunk's CRC and the pixels are wrong, both ends are whole.
+    let at = bytes.windows(4).position(|name| name == b"IDAT").unwrap() + 8;
+    bytes[at] ^= 0xFF;
+    let data = Dataset::new().class("cat", 3).file("cat/scan.png", &bytes);
+    data.convert(&["--validate", "header"]);
+    let destination = data.fresh();
+    data.convert_to(&destination, &["--validate", "decode"])
+        .exits(3)
+        .says(&["1 sample cannot be packed", "cat/scan.png"]);
+    let output = data.convert(&["--validate", "decode", "--on-error", "skip"]);
+    assert_eq!(output.manifest()["samples"], 3);
+}
+
+#[test]
+fn decoding_finds_a_jpeg_whose_tables_are_destroyed() {
+    let mut bytes = picture("tables");
+    let scan = bytes
+        .windows(2)
+        .rposition(|marker| marker == [0xFF, 0xDA])
+        .unwrap();
+    let tables = bytes[..scan]
+        .windows(2)
+        .rposition(|marker| marker == [0xFF, 0xC4])
+        .unwrap();
+    // Code lengths that no Huffman table can have.
+    bytes[tables + 5..tables + 21].fill(0xFF);
+    let data = Dataset::new()
+        .class("cat", 3)
+        .file("cat/tables.jpg", &bytes);
+    data.convert_to(&data.fresh(), &["--validate", "decode"])
+        .exits(3)
+        .says(&["cat/tables.jpg"]);
+}
+
+#[test]
+fn a_run_that_decodes_everything_packs_the_same_shards() {
+    let data = Dataset::new().class("cat", 5).file("cat/x.png", png(3));
+    let decoded = data.convert(&["--validate", "decode"]);
+    assert_eq!(decoded.tars(), data.convert(&[]).tars());
+    assert_eq!(decoded.tars(), data.convert(&["--validate", "none"]).tars());
+}
+
+fn remarks(list: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let remark = |remark: &Value| (text(&remark["path"]), text(&remark["reason"]));
+    // They come in the order of the shards.
+    let mut remarks: Vec<_> = list.as_array().unwrap().iter().map(remark).collect();
+    remarks.sort();
+    remarks
+}

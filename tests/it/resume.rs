@@ -1,0 +1,198 @@
+//! Runs that are killed or interrupted, and the runs after them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Dataset, Random, Run, digests, files, finished, run, shardpack, stamps};
+
+const MANY: [&str; 2] = ["--shard-samples", "3"];
+
+fn many() -> Dataset {
+    Dataset::new().class("cat", 150).class("dog", 150)
+}
+
+/// Starts a conversion that waits for the disk, as real ones do.
+fn start(data: &Dataset, destination: &Path) -> Child {
+    let mut command = data.command(destination, &MANY);
+    command.env_remove("SHARDPACK_NO_FSYNC");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn temporaries(destination: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = files(destination);
+    found.retain(|path| path.file_name().unwrap().to_string_lossy().starts_with('.'));
+    found
+}
+
+/// Waits until this many shards are there.
+fn wait_for_shards(destination: &Path, shards: usize) {
+    let data = destination.join("data");
+    let begin = Instant::now();
+    let there = || {
+        files(&data)
+            .iter()
+            .filter(|path| path.extension().is_some_and(|e| e == "tar"))
+            .count()
+    };
+    while there() < shards {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no shards come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_run_killed_at_any_moment_resumes_to_the_same_output() {
+    let data = many();
+    let undisturbed = data.fresh();
+    let begin = Instant::now();
+    finished(start(&data, &undisturbed).wait_with_output().unwrap()).exits(0);
+    let whole = begin.elapsed().as_micros() as u64;
+    let expected = digests(&undisturbed);
+
+    let mut random = Random::new(2024);
+    let mut unfinished = 0;
+    for round in 0..10 {
+        let destination = data.fresh();
+        // Some are killed twice.
+        for _ in 0..=round % 2 {
+            let mut child = start(&data, &destination);
+            std::thread::sleep(Duration::from_micros(random.below(whole)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // A reader sees the whole dataset or none.
+            if destination.join("manifest.json").exists() {
+                run(shardpack(&["verify"]).arg(&destination)).exits(0);
+            } else {
+                unfinished += 1;
+            }
+        }
+        data.convert_to(&destination, &MANY).exits(0);
+        assert_eq!(temporaries(&destination), [] as [&Path; 0], "round {round}");
+        assert_eq!(expected, digests(&destination), "round {round}");
+    }
+    assert!(
+        unfinished > 3,
+        "only {unfinished} runs were killed before their end"
+    );
+}
+
+#[test]
+fn finished_shards_are_not_written_again() {
+    let data = many();
+    let destination = data.fresh();
+    let mut child = start(&data, &destination);
+    wait_for_shards(&destination, 5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let records: BTreeSet<_> = files(&destination.join("index"))
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "parquet"))
+        .collect();
+    let before = stamps(&destination.join("index"));
+    data.convert_to(&destination, &MANY)
+        .exits(0)
+        .says(&[&format!("{} shards were already done", records.len())]);
+    let after = stamps(&destination.join("index"));
+    // The last of the shards may not have had their records yet.
+    assert!(records.len() >= 3, "{records:?}");
+    assert!(records.iter().all(|path| before[path] == after[path]));
+}
+
+/// Signals a run in its middle; gives how it ended, and resumes it.
+fn signalled(signal: Signal) -> Run {
+    let data = many();
+    let destination = data.fresh();
+    let child = start(&data, &destination);
+    wait_for_shards(&destination, 5);
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let begin = Instant::now();
+    let run = finished(child.wait_with_output().unwrap());
+    assert!(
+        begin.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(temporaries(&destination), [] as [&Path; 0]);
+    assert!(!destination.join("manifest.json").exists());
+    let summary = data.place("summary.json");
+    let flags = [&MANY[..], &["--summary", summary.to_str().unwrap()]].concat();
+    data.convert_to(&destination, &flags)
+        .exits(0)
+        .says(&["shards were already done"]);
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(summary).unwrap()).unwrap();
+    let reused = summary["shards_reused"].as_u64().unwrap();
+    assert!((3..100).contains(&reused), "{summary}");
+    assert_eq!(digests(&destination), data.convert(&MANY).digests());
+    run
+}
+
+#[test]
+fn an_interrupted_run_ends_with_130_and_leaves_nothing_half_named() {
+    signalled(Signal::INT)
+        .exits(130)
+        .says(&["interrupted: finished shards are kept, run the same command again"]);
+}
+
+#[test]
+fn a_terminated_run_ends_with_143_and_leaves_nothing_half_named() {
+    signalled(Signal::TERM)
+        .exits(143)
+        .says(&["interrupted: finished shards are kept, run the same command again"]);
+}
+
+#[test]
+fn a_shard_or_record_that_was_lost_before_publishing_is_packed_again() {
+    let data = Dataset::new().class("cat", 12);
+    let expected = data.convert(&["--shards", "4"]).digests();
+    for lost in ["data/train-00001.tar", "index/train-00001.parquet"] {
+        let destination = data.fresh();
+        run(shardpack(&["plan", "--shards", "4"])
+            .arg(data.source())
+            .arg(&destination))
+        .exits(0);
+        run(shardpack(&["pack"]).arg(&destination)).exits(0);
+        std::fs::remove_file(destination.join(lost)).unwrap();
+        run(shardpack(&["publish"]).arg(&destination))
+            .exits(1)
+            .says(&["1 of 4 shards are not packed yet", "data/train-00001.tar"]);
+        data.convert_to(&destination, &["--shards", "4"])
+            .exits(0)
+            .says(&["3 shards were already done"]);
+        let mut made = digests(&destination);
+        made.retain(|name, _| !name.ends_with("/source"));
+        assert_eq!(expected, made);
+    }
+}
+
+#[test]
+fn temporary_files_of_dead_runs_are_removed_and_those_of_living_ones_are_not() {
+    let data = Dataset::new().class("cat", 4);
+    let output = data.convert(&[]);
+    let name = output.path.join("data");
+    // As a run that was killed leaves it: named by this machine, not locked by anybody.
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let machine: String = boot
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(12)
+        .collect();
+    let dead = name.join(format!(".train-00000.tar.{machine}-1-0.tmp"));
+    let dead_manifest = output
+        .path
+        .join(format!(".manifest.json.{machine}-1-1.tmp"));
+    let living = name.join(format!(".train-00001.tar.{machine}-2-0.tmp"));
+    std::fs::write(&dead, b"half").unwrap();
+    std::fs::write(&dead_manifest, b"half").unwrap();
+    let held = std::fs::File::create(&living).unwrap();
+    held.lock().unwrap();
+    data.convert_to(&output.path, &[]).exits(0);
+    assert!(!dead.exists());
+    assert!(!dead_manifest.exists());
+    assert!(living.exists());
+}
