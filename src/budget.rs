@@ -3,7 +3,7 @@
 //! total = base + reader stacks + jobs × (lists and rows of the largest shard + buffers + read-ahead window).
 
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, ShardPlan};
 use crate::probe::Validate;
 
 /// The program itself, its libraries and small change.
@@ -16,11 +16,19 @@ const BUFFER_BYTES: u64 = 2 << 20;
 const ROW_BYTES: u64 = 600;
 /// A sample in a list: once in the shard being packed, once in the one whose reads have begun.
 const LISTED_BYTES: u64 = 2 * 180;
-/// What decoding one image may allocate by the decoder's own count: 89 megapixels of RGB. The same whatever `--memory` says, because
+/// What decoding one image may allocate by the decoder's own count: 44 megapixels of RGB. The same whatever `--memory` says, because
 /// it decides which images pass `--validate decode`.
-pub const DECODE_LIMIT_BYTES: u64 = 256 << 20;
-/// What it may take in all: a progressive JPEG holds its coefficients too, which the decoder does not count.
-const DECODE_BYTES: u64 = 2 * DECODE_LIMIT_BYTES;
+pub const DECODE_LIMIT_BYTES: u64 = 128 << 20;
+/// What it may take in all: the file, the pixels, and twice as much for a progressive JPEG's coefficients, which the decoder does not count.
+const DECODE_BYTES: u64 = 4 * DECODE_LIMIT_BYTES;
+/// A larger file is streamed, not held. A constant, so that no image is looked at differently because `--memory` differs.
+pub const STREAM_ABOVE_BYTES: u64 = 4 << 20;
+/// A record's row while a shard is verified.
+const VERIFIED_ROW_BYTES: u64 = 400;
+/// A key's hash, kept until all are known to differ.
+const VERIFIED_KEY_BYTES: u64 = 32;
+/// A source's sample that is compared: its entry, its name, and its place in a table.
+const VERIFIED_SOURCE_BYTES: u64 = 150;
 /// A packer with less read-ahead than this is not worth having.
 const MIN_WINDOW_BYTES: u64 = 4 << 20;
 /// More read-ahead than this has no use.
@@ -35,59 +43,79 @@ pub struct Budget {
     pub jobs: usize,
     /// Bytes of samples each packer holds ahead of and at the one it packs.
     pub window_bytes: u64,
-    /// A larger field is streamed, not held.
-    pub stream_above: u64,
 }
 
 /// Divides `memory` among at most `jobs` packers; fewer when it does not suffice, an error when not even for one.
-pub fn divide(
-    memory: u64,
-    jobs: usize,
-    reads: usize,
-    plan: &Plan,
-    list_bytes: &[u64],
-) -> Result<Budget> {
-    let shard = |(shard, list): (&crate::plan::ShardPlan, &u64)| {
-        shard.samples * (ROW_BYTES + LISTED_BYTES) + list * 3
-    };
-    let lists = plan
-        .shards
-        .iter()
-        .zip(list_bytes)
-        .map(shard)
-        .max()
-        .unwrap_or(0);
-    let fixed = BASE_BYTES + reads as u64 * READER_BYTES;
+pub fn divide(memory: u64, jobs: usize, reads: usize, plan: &Plan) -> Result<Budget> {
+    let lists =
+        |shard: &ShardPlan| shard.samples * (ROW_BYTES + LISTED_BYTES) + shard.listing_bytes * 3;
     let decode = match plan.recipe.validate {
         Validate::Decode => DECODE_BYTES,
         Validate::None | Validate::Header => 0,
     };
-    let each = lists + BUFFER_BYTES + decode;
-    let jobs = jobs.clamp(1, plan.shards.len().max(1));
-    for jobs in (1..=jobs).rev() {
+    let fixed = BASE_BYTES + reads as u64 * READER_BYTES;
+    let each = plan.shards.iter().map(lists).max().unwrap_or(0) + BUFFER_BYTES + decode;
+    share(memory, jobs.min(plan.shards.len()), fixed, each).map_err(|needed| {
+        let samples = plan.shards.iter().map(|shard| shard.samples).max();
+        too_little(
+            memory,
+            needed,
+            &format!(
+                "{reads} reads and the largest shard's {} samples",
+                samples.unwrap_or(0)
+            ),
+            "`--reads`, `--shard-size` or `--validate`",
+        )
+    })
+}
+
+/// The same for verifying a dataset of so many samples, `largest` of them in one shard, against a source or not.
+pub fn divide_verification(
+    memory: u64,
+    jobs: usize,
+    reads: usize,
+    samples: u64,
+    largest: u64,
+    against_source: bool,
+) -> Result<Budget> {
+    let source = if against_source {
+        VERIFIED_SOURCE_BYTES + LISTED_BYTES
+    } else {
+        0
+    };
+    let fixed = BASE_BYTES + reads as u64 * READER_BYTES + samples * (VERIFIED_KEY_BYTES + source);
+    let each = largest * VERIFIED_ROW_BYTES + BUFFER_BYTES;
+    share(memory, jobs, fixed, each).map_err(|needed| {
+        too_little(
+            memory,
+            needed,
+            &format!("{samples} samples"),
+            "`--reads` or `--level`",
+        )
+    })
+}
+
+/// Shares out what is left after `fixed` and `each` a job, or says how many MiB one job needs.
+fn share(memory: u64, jobs: usize, fixed: u64, each: u64) -> Result<Budget, u64> {
+    for jobs in (1..=jobs.max(1)).rev() {
         // An allocator gives back less than it was given: a fifth is left to it.
         let free = memory.saturating_sub(fixed) / jobs as u64;
         let window = free.saturating_sub(each) / 5 * 4;
         if window >= MIN_WINDOW_BYTES {
-            let window_bytes = window.min(MAX_WINDOW_BYTES);
             return Ok(Budget {
                 jobs,
-                window_bytes,
-                stream_above: window_bytes / 4,
+                window_bytes: window.min(MAX_WINDOW_BYTES),
             });
         }
     }
-    let needed = (fixed + each + MIN_WINDOW_BYTES * 5 / 4).div_ceil(1 << 20);
-    Err(Error::usage(format!(
-        "`--memory` of {} MiB is too little: {needed} MiB are needed for {reads} reads and the largest shard's {} samples; \
-         raise it to {needed}MiB, or lower `--reads`, `--shard-size` or `--validate`",
+    Err((fixed + each + MIN_WINDOW_BYTES * 5 / 4).div_ceil(1 << 20))
+}
+
+fn too_little(memory: u64, needed: u64, what: &str, lower: &str) -> Error {
+    Error::usage(format!(
+        "`--memory` of {} MiB is too little: {needed} MiB are needed for {what}; raise it to {needed}MiB, or lower {lower}",
         memory >> 20,
-        plan.shards
-            .iter()
-            .map(|shard| shard.samples)
-            .max()
-            .unwrap_or(0),
-    )))
+    ))
 }
 
 /// The memory a run may use when nothing is said: a quarter of the machine's or the control group's.
@@ -130,7 +158,7 @@ fn cgroup_dir() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Cut, Order, PLAN_KIND, Recipe, ShardPlan};
+    use crate::plan::{Cut, Order, PLAN_KIND, Recipe};
 
     fn plan(shards: usize, samples: u64) -> Plan {
         let shard = |i| ShardPlan {
@@ -140,6 +168,7 @@ mod tests {
             bytes: 0,
             source_bytes: 0,
             listing: String::new(),
+            listing_bytes: samples * 150,
         };
         Plan {
             kind: PLAN_KIND.into(),
@@ -169,7 +198,7 @@ mod tests {
     fn the_parts_stay_within_the_whole() {
         let plan = plan(100, 9000);
         for mib in [96, 128, 512, 4096] {
-            let budget = divide(mib << 20, 8, 256, &plan, &[9000 * 150; 100]).unwrap();
+            let budget = divide(mib << 20, 8, 256, &plan).unwrap();
             let lists = 9000 * (ROW_BYTES + LISTED_BYTES + 450);
             let each = budget.window_bytes + BUFFER_BYTES + lists;
             let total = BASE_BYTES + 256 * READER_BYTES + budget.jobs as u64 * each;
@@ -179,28 +208,22 @@ mod tests {
 
     #[test]
     fn too_little_memory_says_how_much_is_needed() {
-        let error = divide(8 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap_err();
+        let error = divide(8 << 20, 2, 256, &plan(1, 10)).unwrap_err();
         assert!(error.to_string().contains("raise it to 42MiB"), "{error}");
-        divide(42 << 20, 2, 256, &plan(1, 10), &[1500]).unwrap();
+        divide(42 << 20, 2, 256, &plan(1, 10)).unwrap();
     }
 
     #[test]
     fn decoding_is_part_of_the_sum() {
         let mut plan = plan(4, 10);
         plan.recipe.validate = Validate::Decode;
-        let list = [1500; 4];
-        assert_eq!(divide(700 << 20, 4, 64, &plan, &list).unwrap().jobs, 1);
-        assert_eq!(divide(2500 << 20, 4, 64, &plan, &list).unwrap().jobs, 4);
-        assert!(divide(256 << 20, 4, 64, &plan, &list).is_err());
+        assert_eq!(divide(700 << 20, 4, 64, &plan).unwrap().jobs, 1);
+        assert_eq!(divide(2500 << 20, 4, 64, &plan).unwrap().jobs, 4);
+        assert!(divide(256 << 20, 4, 64, &plan).is_err());
     }
 
     #[test]
     fn there_are_no_more_packers_than_shards() {
-        assert_eq!(
-            divide(1 << 30, 8, 64, &plan(3, 10), &[1500; 3])
-                .unwrap()
-                .jobs,
-            3
-        );
+        assert_eq!(divide(1 << 30, 8, 64, &plan(3, 10)).unwrap().jobs, 3);
     }
 }

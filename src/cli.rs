@@ -31,18 +31,25 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Plan, pack and publish in one process
+    #[command(after_help = EXIT_CODES)]
     Convert(ConvertArgs),
     /// List the source once, fix order and shard boundaries, store the plan
+    #[command(after_help = EXIT_CODES)]
     Plan(ConvertPlanArgs),
     /// Write this worker's shards of the stored plan
+    #[command(after_help = EXIT_CODES)]
     Pack(PackArgs),
     /// Check that every shard is there and commit the manifest
+    #[command(after_help = EXIT_CODES)]
     Publish(PublishArgs),
     /// Re-read shards against their records; exit 4 on damage
+    #[command(after_help = EXIT_CODES)]
     Verify(VerifyArgs),
     /// Show what is in a dataset, or where one sample lies
+    #[command(after_help = EXIT_CODES)]
     Inspect(InspectArgs),
     /// Write one sample or field to stdout, reading only its bytes
+    #[command(after_help = EXIT_CODES)]
     Cat(CatArgs),
 }
 
@@ -156,10 +163,15 @@ struct CatArgs {
     #[arg(value_name = "KEY")]
     key: String,
     /// Field to write [default: the image]
-    #[arg(long, value_name = "NAME", conflicts_with = "whole")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "whole",
+        env = "SHARDPACK_FIELD"
+    )]
     field: Option<String>,
     /// Write the whole sample as it lies in the shard (`| tar x` unpacks it)
-    #[arg(long)]
+    #[arg(long, env = "SHARDPACK_WHOLE")]
     whole: bool,
     #[command(flatten)]
     common: CommonArgs,
@@ -188,7 +200,7 @@ pub(crate) struct RecipeArgs {
     #[arg(long, value_name = "N", default_value_t = 0, env = "SHARDPACK_SEED")]
     pub(crate) seed: u64,
     /// Add a `json` field with class, file name, label and split to each sample
-    #[arg(long, env = "SHARDPACK_JSON_FIELD")]
+    #[arg(long, env = "SHARDPACK_JSON")]
     pub(crate) json: bool,
     /// Add SHA-256 digests to the manifest, and a SHA256SUMS file
     #[arg(long, env = "SHARDPACK_SHA256")]
@@ -227,7 +239,6 @@ pub(crate) struct RecipeArgs {
         long,
         value_name = "GLOB",
         env = "SHARDPACK_INCLUDE",
-        value_delimiter = ',',
         help_heading = "Input"
     )]
     pub(crate) include: Vec<String>,
@@ -236,7 +247,6 @@ pub(crate) struct RecipeArgs {
         long,
         value_name = "GLOB",
         env = "SHARDPACK_EXCLUDE",
-        value_delimiter = ',',
         help_heading = "Input"
     )]
     pub(crate) exclude: Vec<String>,
@@ -416,7 +426,7 @@ mod tests {
                 .filter_map(|arg| Some((arg.get_long()?, arg.get_env())))
             {
                 let (name, env) = flag;
-                if ["help", "version", "field", "whole"].contains(&name) {
+                if ["help", "version"].contains(&name) {
                     continue;
                 }
                 let twin = format!("SHARDPACK_{}", name.to_uppercase().replace('-', "_"));

@@ -12,6 +12,7 @@
 //! the map with a sentence for each module.
 
 pub mod budget;
+pub mod buffer;
 pub mod card;
 pub mod checksum;
 pub mod cli;

@@ -90,21 +90,24 @@ impl ProblemKind {
     }
 }
 
-/// One offender, with its path and what is wrong with it.
+/// One offender.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// What sort of problem it is.
     pub kind: ProblemKind,
-    /// Path and details, ready to print.
-    pub what: String,
+    /// The file or directory.
+    pub path: SourcePath,
+    /// What follows the path when it is told.
+    pub detail: String,
 }
 
 impl Problem {
-    /// A problem of `kind`.
-    pub fn new(kind: ProblemKind, what: impl Into<String>) -> Self {
+    /// A problem of `kind` at `path`; `detail` follows the path when it is told.
+    pub fn new(kind: ProblemKind, path: SourcePath, detail: impl Into<String>) -> Self {
         Self {
             kind,
-            what: what.into(),
+            path,
+            detail: detail.into(),
         }
     }
 }
@@ -117,7 +120,7 @@ pub fn render(problems: &mut [Problem]) -> String {
         let (heading, remedy) = group[0].kind.explain();
         out.push_str(&format!("\n  {heading} ({}): {remedy}", group.len()));
         for problem in group {
-            out.push_str(&format!("\n    {}", problem.what));
+            out.push_str(&format!("\n    {}{}", problem.path, problem.detail));
         }
     }
     out
@@ -300,9 +303,9 @@ mod tests {
     #[test]
     fn problems_are_listed_in_full_with_one_remedy_a_kind() {
         let mut problems = vec![
-            Problem::new(ProblemKind::ZeroLength, "b.jpg"),
-            Problem::new(ProblemKind::Loop, "l -> ."),
-            Problem::new(ProblemKind::ZeroLength, "a.jpg"),
+            Problem::new(ProblemKind::ZeroLength, SourcePath::new("b.jpg"), ""),
+            Problem::new(ProblemKind::Loop, SourcePath::new("l"), " -> ."),
+            Problem::new(ProblemKind::ZeroLength, SourcePath::new("a.jpg"), ""),
         ];
         let text = render(&mut problems);
         assert!(text.contains("image of zero length (2)"));

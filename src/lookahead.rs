@@ -6,19 +6,17 @@
 use std::collections::VecDeque;
 use std::iter::Peekable;
 
+use crate::budget::STREAM_ABOVE_BYTES;
+use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::reactor::Pending;
 use crate::sample::Sample;
 use crate::store::Source;
 
-/// Used buffers kept for the next inline reads, each at most [`SPARE_BYTES`].
-const SPARES: usize = 4;
-const SPARE_BYTES: usize = 1 << 20;
-
 /// The content of one source file, or the word that it is too large to hold.
 pub enum Content {
     /// All of it.
-    Held(Vec<u8>),
+    Held(Buffer),
     /// To be streamed.
     Large,
 }
@@ -37,7 +35,7 @@ struct Started {
     shard: usize,
     sample: Sample,
     /// `None` where the field is too large to hold.
-    reads: Vec<Option<Pending<Vec<u8>>>>,
+    reads: Vec<Option<Pending<Buffer>>>,
     bytes: u64,
 }
 
@@ -50,13 +48,11 @@ pub struct Lookahead<'a, I: Iterator<Item = Result<(usize, Sample)>>> {
     /// Bytes of the sample handed over last.
     in_hand: u64,
     window_bytes: u64,
-    stream_above: u64,
-    spares: Vec<Vec<u8>>,
 }
 
 impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
-    /// Reads what `todo` names, holding at most `window_bytes`, and no field over `stream_above`.
-    pub fn new(source: &'a dyn Source, todo: I, window_bytes: u64, stream_above: u64) -> Self {
+    /// Reads what `todo` names, holding at most `window_bytes`, and no field over [`STREAM_ABOVE_BYTES`].
+    pub fn new(source: &'a dyn Source, todo: I, window_bytes: u64) -> Self {
         Self {
             source,
             todo: todo.peekable(),
@@ -64,8 +60,6 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
             held: 0,
             in_hand: 0,
             window_bytes,
-            stream_above,
-            spares: Vec::new(),
         }
     }
 
@@ -80,10 +74,9 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
 
     /// Starts reads in plan order while they fit; one sample is always let in.
     fn top_up(&mut self) {
-        let stream_above = self.stream_above;
         let held_bytes = |sample: &Sample| -> u64 {
             let sizes = sample.fields.iter().map(|field| field.size);
-            sizes.filter(|&size| size <= stream_above).sum()
+            sizes.filter(|&size| size <= STREAM_ABOVE_BYTES).sum()
         };
         while let Some(Ok((_, sample))) = self.todo.peek() {
             let bytes = held_bytes(sample);
@@ -95,7 +88,7 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
             };
             self.held += bytes;
             let start = |field: &crate::sample::Field| {
-                (field.size <= stream_above).then(|| self.source.start(field))
+                (field.size <= STREAM_ABOVE_BYTES).then(|| self.source.start(field))
             };
             let reads = sample.fields.iter().map(start).collect();
             self.started.push_back(Started {
@@ -125,9 +118,7 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
             .into_iter()
             .map(|read| match read {
                 None => Ok(Content::Large),
-                Some(pending) => pending
-                    .wait(self.spares.pop().unwrap_or_default())
-                    .map(Content::Held),
+                Some(pending) => pending.wait().map(Content::Held),
             })
             .collect();
         Some(Ok(Fetched {
@@ -137,14 +128,11 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
         }))
     }
 
-    /// Takes the buffers of a packed sample back for later reads.
+    /// Takes the contents of a packed sample back for later reads.
     pub fn recycle(&mut self, contents: Vec<Result<Content>>) {
         for content in contents {
-            if let Ok(Content::Held(buffer)) = content
-                && self.spares.len() < SPARES
-                && buffer.capacity() <= SPARE_BYTES
-            {
-                self.spares.push(buffer);
+            if let Ok(Content::Held(buffer)) = content {
+                self.source.recycle(buffer);
             }
         }
     }

@@ -10,6 +10,8 @@ use crate::plan::Recipe;
 use crate::record::Remark;
 use crate::store::{Sink, check_name};
 
+/// Where everything lies that readers of the dataset do not need.
+pub const STATE: &str = "_shardpack";
 /// Name of the manifest below the destination.
 pub const MANIFEST: &str = "manifest.json";
 /// Value of [`Manifest::kind`].
@@ -137,5 +139,5 @@ impl Manifest {
 
 /// Name of a snapshot below the destination.
 pub fn snapshot_name(number: u64) -> String {
-    format!("{}/snapshots/{number:08}.json", crate::resume::STATE)
+    format!("{}/snapshots/{number:08}.json", STATE)
 }

@@ -42,12 +42,14 @@ pub struct Run<'a> {
 /// What a run did.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Records of the shards made by this run, without their rows.
+    /// Samples left out of the shards made by this run.
     pub skipped: Vec<Remark>,
     /// Samples at fault that were not skipped: nothing may be published.
     pub refused: Vec<Remark>,
     /// Samples packed although something about them is odd.
     pub odd: Vec<Remark>,
+    /// Samples left out so far, those of shards that could not be finished and of earlier runs too.
+    pub skips: u64,
 }
 
 /// State shared by the packers of one run.
@@ -101,11 +103,15 @@ pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
         .outcome
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
+    outcome.skips = shared.skipped.into_inner();
     for remarks in [&mut outcome.skipped, &mut outcome.refused, &mut outcome.odd] {
         remarks.sort_by(|a, b| a.path.cmp(&b.path));
     }
     Ok(outcome)
 }
+
+const JPEG_START: &[u8] = &[0xFF, 0xD8];
+const JPEG_END: &[u8] = &[0xFF, 0xD9];
 
 const CANCELLED: &str = "stopped because another shard failed";
 
@@ -118,12 +124,7 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn work(&self) -> Result<()> {
         let Run { budget, source, .. } = self.run;
-        let mut ahead = Lookahead::new(
-            *source,
-            self.samples(),
-            budget.window_bytes,
-            budget.stream_above,
-        );
+        let mut ahead = Lookahead::new(*source, self.samples(), budget.window_bytes);
         while let Some(shard) = ahead.next_shard() {
             self.pack_shard(shard?, &mut ahead)?;
         }
@@ -232,8 +233,12 @@ impl Worker<'_> {
 
     /// True when the shard cannot be published any more.
     fn judge(&self, sample: &Sample, error: Error, record: &mut ShardRecord) -> Result<bool> {
-        let skipped = self.shared.skipped.load(Ordering::Relaxed);
+        // Counted before it is judged, so that packers together never skip one too many.
+        let skipped = self.shared.skipped.fetch_add(1, Ordering::Relaxed);
         let verdict = self.run.policy.judge(&error, skipped);
+        if verdict != Verdict::Skip {
+            self.shared.skipped.fetch_sub(1, Ordering::Relaxed);
+        }
         let path = sample
             .image()
             .map(|image| image.path.clone())
@@ -252,7 +257,6 @@ impl Worker<'_> {
         match verdict {
             Verdict::Abort => Err(error),
             Verdict::Skip => {
-                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
                 self.run.counters.skip();
                 record.skipped.push(remark);
                 Ok(false)
@@ -282,24 +286,63 @@ impl Worker<'_> {
         let level = self.run.stored.plan.recipe.validate;
         let looked = match fetched.contents.first() {
             Some(Ok(Content::Held(bytes))) => probe(bytes, level, DECODE_LIMIT_BYTES),
-            _ if level == Validate::None => Ok(None),
-            // Dimensions that lie in the unseen middle are unknown, which is no fault.
-            _ => self
-                .look_at_ends(field)?
-                .map(|image| (image.width > 0).then_some(image)),
+            _ => self.look_at_large(field, level)?,
         };
         looked.map_err(|what| Error::new(Kind::Sample, format!("{}: {what}", field.path)))
     }
 
-    fn look_at_ends(&self, field: &Field) -> Result<Result<ImageInfo, String>> {
-        let part = |length: usize| field.size.min(length as u64) as usize;
-        let head = self.run.source.range(field, 0, part(HEAD_BYTES))?;
-        let tail = part(TAIL_BYTES);
-        let tail = self
-            .run
-            .source
-            .range(field, field.size - tail as u64, tail)?;
-        Ok(probe_ends(&head, &tail, field.size))
+    /// Looks at an image that is too large to hold with the others.
+    fn look_at_large(
+        &self,
+        field: &Field,
+        level: Validate,
+    ) -> Result<Result<Option<ImageInfo>, String>> {
+        if level == Validate::None {
+            return Ok(Ok(None));
+        }
+        let source = self.run.source;
+        let part = |length: u64| field.size.min(length) as usize;
+        if level == Validate::Decode && field.size <= DECODE_LIMIT_BYTES {
+            let whole = source.range(field, 0, part(field.size))?;
+            return Ok(probe(&whole, level, DECODE_LIMIT_BYTES));
+        }
+        if level == Validate::Decode {
+            let what = format!(
+                "{} bytes are too many to decode: use `--validate header`",
+                field.size
+            );
+            return Ok(Err(what));
+        }
+        let head = source.range(field, 0, part(HEAD_BYTES as u64))?;
+        let tail = part(TAIL_BYTES as u64);
+        let tail = source.range(field, field.size - tail as u64, tail)?;
+        let looked = match probe_ends(&head, &tail, field.size) {
+            // Much may follow the end of an image, a film for example.
+            Err(_) if head.starts_with(JPEG_START) && self.has_jpeg_end(field, &head)? => {
+                probe_ends(&head, JPEG_END, field.size)
+            }
+            looked => looked,
+        };
+        // Dimensions that lie in the unseen middle are unknown, which is no fault.
+        Ok(looked.map(|image| (image.width > 0).then_some(image)))
+    }
+
+    /// Whether a JPEG's end marker is anywhere in the file; such bytes cannot occur inside of the image data.
+    fn has_jpeg_end(&self, field: &Field, head: &[u8]) -> Result<bool> {
+        // In the head there may be a thumbnail with an end of its own.
+        if probe(head, Validate::Header, 0).is_ok() {
+            return Ok(true);
+        }
+        let mut at = head.len() as u64 - 1;
+        while at + 1 < field.size {
+            let length = (field.size - at).min(HEAD_BYTES as u64);
+            let piece = self.run.source.range(field, at, length as usize)?;
+            if piece.windows(2).any(|pair| pair == JPEG_END) {
+                return Ok(true);
+            }
+            at += length - 1;
+        }
+        Ok(false)
     }
 
     fn append(

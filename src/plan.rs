@@ -144,6 +144,8 @@ pub struct ShardPlan {
     pub source_bytes: u64,
     /// SHA-256 of its samples' lines.
     pub listing: String,
+    /// Length of those lines.
+    pub listing_bytes: u64,
 }
 
 /// What is to be made.
@@ -228,6 +230,7 @@ impl Draft {
                     bytes: layout.overhead_bytes() + bytes,
                     source_bytes: 0,
                     listing: String::new(),
+                    listing_bytes: 0,
                 });
                 ranges.push(range);
             }
@@ -249,8 +252,11 @@ impl Draft {
             .into_par_iter()
             .map(|shard| draft.digest_listing(shard))
             .collect();
-        for (shard, (listing, source_bytes)) in draft.plan.shards.iter_mut().zip(listings) {
+        for (shard, (listing, listing_bytes, source_bytes)) in
+            draft.plan.shards.iter_mut().zip(listings)
+        {
             shard.listing = listing;
+            shard.listing_bytes = listing_bytes;
             shard.source_bytes = source_bytes;
         }
         draft.digest = draft.plan.digest();
@@ -283,18 +289,19 @@ impl Draft {
         lines
     }
 
-    /// Digest of a shard's lines and bytes of its source files, without holding the lines.
-    fn digest_listing(&self, shard: usize) -> (String, u64) {
+    /// Digest and length of a shard's lines, and bytes of its source files, without holding the lines.
+    fn digest_listing(&self, shard: usize) -> (String, u64, u64) {
         let mut digest = Sha256::new();
         let mut line = Vec::new();
-        let mut bytes = 0;
+        let (mut length, mut bytes) = (0, 0);
         for sample in self.samples(shard) {
             line.clear();
             push_line(&mut line, &sample);
             digest.update(&line);
+            length += line.len() as u64;
             bytes += sample.fields.iter().map(|field| field.size).sum::<u64>();
         }
-        (hex(&digest.finalize()), bytes)
+        (hex(&digest.finalize()), length, bytes)
     }
 
     /// Warnings a user should see before packing.
@@ -391,10 +398,13 @@ fn order(scan: &mut Scan, recipe: &Recipe) -> Result<()> {
         .windows(2)
         .filter(same)
         .map(|pair| {
-            let paths = pair
-                .iter()
-                .filter_map(|e| known.sample(e).fields.first().map(|f| f.path.to_string()));
-            Problem::new(ProblemKind::Collision, paths.collect::<Vec<_>>().join(", "))
+            let path = |entry| known.sample(entry).image().map(|image| image.path.clone());
+            let other = path(&pair[1]).unwrap_or_default();
+            Problem::new(
+                ProblemKind::Collision,
+                path(&pair[0]).unwrap_or_default(),
+                format!(", {other}"),
+            )
         })
         .collect();
     scan.entries = entries;

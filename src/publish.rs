@@ -46,6 +46,16 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
     let snapshot = snapshot_name(manifest.snapshot);
     if !sink.put_if_absent(&snapshot, &text)? {
         let theirs = sink.get(&snapshot)?.unwrap_or_default();
+        let same_plan =
+            Manifest::decode(&snapshot, &theirs).is_ok_and(|theirs| theirs.plan == manifest.plan);
+        if theirs != text && same_plan {
+            return Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink}`"
+                ),
+            ));
+        }
         if theirs != text {
             return Err(Error::new(
                 Kind::Conflict,

@@ -23,8 +23,7 @@ const REMEMBERED: usize = 9;
 /// A reader thread's stack in bytes; its work is a few system calls.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Work that gets a used buffer, to be filled or dropped.
-type Work<T> = Box<dyn FnOnce(Vec<u8>) -> Result<T> + Send>;
+type Work<T> = Box<dyn FnOnce() -> Result<T> + Send>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A poisoned lock means a reader panicked: its task is lost and says so, the others are intact.
@@ -69,7 +68,7 @@ impl<T: Send + 'static> Runnable for Task<T> {
         let work = self.take()?;
         Some(Box::new(move || {
             let mut guard = Unfinished(Some(&self));
-            let result = work(Vec::new());
+            let result = work();
             guard.0 = None;
             self.store(result);
         }))
@@ -110,8 +109,8 @@ pub struct Pending<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Pending<T> {
-    /// Waits for the value, or runs the work here if nobody has begun it; `scratch` is a buffer it may use up.
-    pub fn wait(self, scratch: Vec<u8>) -> Result<T> {
+    /// Waits for the value, or runs the work here if nobody has begun it.
+    pub fn wait(self) -> Result<T> {
         let mut state = lock(&self.shared.state);
         loop {
             if state.running < self.shared.reads {
@@ -119,7 +118,7 @@ impl<T: Send + 'static> Pending<T> {
                     state.running += 1;
                     state.forget_begun();
                     drop(state);
-                    return self.shared.timed(|| work(scratch));
+                    return self.shared.timed(work);
                 }
                 break;
             }
@@ -334,7 +333,7 @@ impl Reactor {
     /// Queues `work` and returns at once.
     pub fn start<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Vec<u8>) -> Result<T> + Send + 'static,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Pending<T> {
         let task = Arc::new(Task {
             progress: Mutex::new(Progress::Queued(Box::new(work))),
@@ -374,8 +373,8 @@ mod tests {
         let reactor = Reactor::new(1, 0);
         lock(&reactor.shared.state).depth = 0;
         let here = std::thread::current().id();
-        let pending = reactor.start(move |_| Ok(std::thread::current().id() == here));
-        assert!(pending.wait(Vec::new()).unwrap());
+        let pending = reactor.start(move || Ok(std::thread::current().id() == here));
+        assert!(pending.wait().unwrap());
     }
 
     #[test]
@@ -385,7 +384,7 @@ mod tests {
         let reactor = Reactor::new(24, 0);
         let pending: Vec<_> = (0..240)
             .map(|i| {
-                reactor.start(move |_| {
+                reactor.start(move || {
                     MOST.fetch_max(NOW.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     std::thread::sleep(Duration::from_millis(10));
                     NOW.fetch_sub(1, Ordering::SeqCst);
@@ -394,7 +393,7 @@ mod tests {
             })
             .collect();
         for (i, pending) in pending.into_iter().enumerate() {
-            assert_eq!(pending.wait(Vec::new()).unwrap(), i);
+            assert_eq!(pending.wait().unwrap(), i);
         }
         assert_eq!(MOST.load(Ordering::SeqCst), 24);
     }
@@ -403,7 +402,7 @@ mod tests {
     fn quick_work_comes_down_to_no_readers_at_all() {
         let reactor = Reactor::new(256, 0);
         for _ in 0..100 {
-            reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
+            reactor.start(|| Ok(())).wait().unwrap();
         }
         assert!(lock(&reactor.shared.state).depth <= 8);
     }
@@ -412,26 +411,26 @@ mod tests {
     fn a_lent_thread_reads_ahead_even_when_nothing_blocks() {
         let reactor = Reactor::new(256, 0);
         for _ in 0..100 {
-            reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
+            reactor.start(|| Ok(())).wait().unwrap();
         }
         let before = lock(&reactor.shared.state).depth;
         reactor.lend(before + 1);
-        let pending = reactor.start(|_| Ok(()));
+        let pending = reactor.start(|| Ok(()));
         while pending.task.is_queued() {
             std::thread::yield_now();
         }
-        pending.wait(Vec::new()).unwrap();
+        pending.wait().unwrap();
         assert_eq!(lock(&reactor.shared.state).floor, before + 1);
     }
 
     #[test]
     fn a_panic_in_a_reader_is_an_error_for_whoever_waits() {
         let reactor = Reactor::new(4, 4);
-        let pending = reactor.start::<()>(|_| panic!("boom"));
+        let pending = reactor.start::<()>(|| panic!("boom"));
         while pending.task.is_queued() {
             std::thread::yield_now();
         }
-        let error = pending.wait(Vec::new()).unwrap_err();
+        let error = pending.wait().unwrap_err();
         assert_eq!(error.to_string(), "a reader thread panicked");
     }
 
@@ -441,11 +440,11 @@ mod tests {
         lock(&reactor.shared.state).depth = 0;
         let ran = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&ran);
-        drop(reactor.start(move |_| {
+        drop(reactor.start(move || {
             count.fetch_add(1, Ordering::SeqCst);
             Ok(())
         }));
-        reactor.start(|_| Ok(())).wait(Vec::new()).unwrap();
+        reactor.start(|| Ok(())).wait().unwrap();
         assert_eq!(ran.load(Ordering::SeqCst), 0);
         assert!(lock(&reactor.shared.state).queue.is_empty());
     }

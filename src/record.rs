@@ -23,7 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::probe::{ImageFormat, ImageInfo};
 use crate::sample::{SourcePath, Version};
 
-/// The index's columns. `docs/manifest.md` explains them.
+/// The index's columns. `docs/formats.md` explains them.
 pub const SCHEMA: &str = "message shardpack_index {
   required binary key (UTF8);
   required binary split (UTF8);
@@ -181,7 +181,6 @@ fn damaged(name: &str, error: impl std::fmt::Display) -> Error {
     )
 }
 
-/// Columns of one kind being collected or read.
 fn text(value: &str) -> ByteArray {
     ByteArray::from(value.as_bytes().to_vec())
 }
@@ -358,6 +357,7 @@ impl ShardRecord {
     pub fn decode(name: &str, file: &Bytes) -> Result<Self> {
         let reader =
             SerializedFileReader::new(file.clone()).map_err(|error| damaged(name, error))?;
+        check_places(reader.metadata()).map_err(|error| damaged(name, error))?;
         let footer = footer_of(name, reader.metadata())?;
         let expected = parse_message_type(SCHEMA).map_err(|error| damaged(name, error))?;
         check_schema(reader.metadata().file_metadata().schema(), &expected)
@@ -394,6 +394,7 @@ impl ShardRecord {
     pub fn decode_keys(name: &str, file: &Bytes) -> Result<Vec<String>> {
         let reader =
             SerializedFileReader::new(file.clone()).map_err(|error| damaged(name, error))?;
+        check_places(reader.metadata()).map_err(|error| damaged(name, error))?;
         let mut keys = Vec::new();
         for group in 0..reader.num_row_groups() {
             let group = reader
@@ -424,6 +425,22 @@ impl Footer {
         }
         let metadata = reader.finish().map_err(|error| damaged(name, error))?;
         footer_of(name, &metadata).map(Ok)
+    }
+}
+
+/// The parquet crate panics over negative places and lengths, which damage can make.
+fn check_places(metadata: &ParquetMetaData) -> std::result::Result<(), &'static str> {
+    let mut columns = metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns());
+    let negative = columns.any(|column| {
+        let start = column.dictionary_page_offset();
+        start.unwrap_or(0) < 0 || column.data_page_offset() < 0 || column.compressed_size() < 0
+    });
+    match negative {
+        true => Err("a column lies before the beginning"),
+        false => Ok(()),
     }
 }
 

@@ -5,16 +5,16 @@
 //! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
 
 use bytes::Bytes;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
+use crate::manifest::STATE;
 use crate::plan::{Draft, PLAN_KIND, Plan, parse_lines};
 use crate::record::{FOOTER_GUESS, Footer, index_name};
 use crate::sample::{Sample, hex};
 use crate::store::Sink;
 
-/// Where everything lies that readers of the dataset do not need.
-pub const STATE: &str = "_shardpack";
 const CLAIM: &str = "_shardpack/claims/00000001.json";
 /// Fast, and names compress well at any level.
 const LEVEL: i32 = 1;
@@ -26,8 +26,8 @@ pub struct Stored {
     pub digest: String,
     /// The plan.
     pub plan: Plan,
-    /// For each shard: offset, length and unpacked length of its frame.
-    pub frames: Vec<[u64; 3]>,
+    /// For each shard: offset and length of its frame.
+    pub frames: Vec<[u64; 2]>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -133,21 +133,26 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     Ok(stored)
 }
 
-fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 3]>> {
+fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
     let name = samples_name(&draft.digest);
     let mut writer = sink.create(&name)?;
     let mut crc = crc32fast::Hasher::new();
     let mut frames = Vec::with_capacity(draft.plan.shards.len());
     let mut offset = 0;
-    for shard in 0..draft.plan.shards.len() {
-        let lines = draft.lines(shard);
-        let frame = zstd::bulk::compress(&lines, LEVEL).map_err(|error| Error::io(&name, error))?;
-        writer
-            .write_all(&frame)
-            .map_err(|error| Error::io(&name, error))?;
-        crc.update(&frame);
-        frames.push([offset, frame.len() as u64, lines.len() as u64]);
-        offset += frame.len() as u64;
+    let pack = |shard: usize| zstd::bulk::compress(&draft.lines(shard), LEVEL);
+    let shards: Vec<usize> = (0..draft.plan.shards.len()).collect();
+    // A few at a time: all lines together would be several times the listing.
+    for some in shards.chunks(rayon::current_num_threads()) {
+        let packed: Vec<_> = some.par_iter().map(|&shard| pack(shard)).collect();
+        for frame in packed {
+            let frame = frame.map_err(|error| Error::io(&name, error))?;
+            writer
+                .write_all(&frame)
+                .map_err(|error| Error::io(&name, error))?;
+            crc.update(&frame);
+            frames.push([offset, frame.len() as u64]);
+            offset += frame.len() as u64;
+        }
     }
     writer.commit(crc.finalize())?;
     Ok(frames)
@@ -191,20 +196,20 @@ fn load_digest(sink: &dyn Sink, digest: &str) -> Result<Stored> {
 pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
     use sha2::Digest;
     let name = samples_name(&stored.digest);
-    let [offset, length, unpacked] = stored.frames[shard];
+    let [offset, length] = stored.frames[shard];
+    let plan = &stored.plan.shards[shard];
     let bad = |what: String| {
         Error::new(
             Kind::Damage,
             format!("{sink}/{name}: {what}: make the plan again"),
         )
     };
-    let (length, unpacked) = match (usize::try_from(length), usize::try_from(unpacked)) {
+    let (length, unpacked) = match (usize::try_from(length), usize::try_from(plan.listing_bytes)) {
         (Ok(length), Ok(unpacked)) => (length, unpacked),
         _ => return Err(bad("impossible sizes".to_owned())),
     };
     let frame: Bytes = sink.range(&name, offset, length)?;
     let lines = zstd::bulk::decompress(&frame, unpacked).map_err(|error| bad(error.to_string()))?;
-    let plan = &stored.plan.shards[shard];
     if hex(&sha2::Sha256::digest(&lines)) != plan.listing {
         return Err(bad(format!(
             "the samples of {} do not match the plan",

@@ -176,10 +176,9 @@ pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
         },
     };
     // An unreadable or looping place that was to be left out is none of our business.
-    scanner.problems.retain(|problem| {
-        let path = problem.what.split([':', ' ']).next().unwrap_or_default();
-        !excluded(&rules.exclude, path.trim_end_matches('/').as_bytes())
-    });
+    scanner
+        .problems
+        .retain(|problem| !excluded(&rules.exclude, problem.path.as_bytes()));
     let mut dirs = listing.dirs;
     scanner.filter(&mut dirs);
     let mut splits = scanner.splits(&dirs)?;
@@ -257,8 +256,8 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    fn problem(&mut self, kind: ProblemKind, what: impl Into<String>) {
-        self.problems.push(Problem::new(kind, what));
+    fn problem(&mut self, kind: ProblemKind, path: SourcePath, detail: impl Into<String>) {
+        self.problems.push(Problem::new(kind, path, detail));
     }
 
     /// Applies `--include` and `--exclude`. A directory that had images and lost all of them is no class any more.
@@ -352,7 +351,7 @@ impl Scanner<'_> {
             let found = self.rules.splits.is_empty();
             for i in 0..dir.len() {
                 if found && is_image(&dir.path_of(i)) {
-                    self.problem(ProblemKind::Loose, dir.path_of(i).to_string());
+                    self.problem(ProblemKind::Loose, dir.path_of(i), "");
                 } else if found {
                     self.odd(&dir.path_of(i));
                 } else {
@@ -413,7 +412,7 @@ impl Scanner<'_> {
             by_dir.insert(class.to_vec(), 0);
             if *count == 0 && !self.rules.allow_empty {
                 let path = SourcePath::join(&splits[usize::from(*number)].path, class);
-                self.problem(ProblemKind::EmptyClass, format!("{path}/"));
+                self.problem(ProblemKind::EmptyClass, path, "/");
             }
         }
         let any_flat = splits.iter().any(|split| split.flat);
@@ -512,8 +511,7 @@ impl Scanner<'_> {
             match (images, class) {
                 (0, _) => (first..end).for_each(|i| self.odd(&dir.path_of(i))),
                 (_, None) if !self.is_flat(place, splits) => {
-                    (first..end)
-                        .for_each(|i| self.problem(ProblemKind::Loose, dir.path_of(i).to_string()));
+                    (first..end).for_each(|i| self.problem(ProblemKind::Loose, dir.path_of(i), ""));
                 }
                 _ => {
                     let label = match class {
@@ -555,10 +553,7 @@ impl Scanner<'_> {
         let relative = under(path.as_bytes(), &split.path).unwrap_or(path.as_bytes());
         let found = labels.by_name(relative);
         if found.is_none() {
-            self.problem(
-                ProblemKind::Unlabelled,
-                format!("{path}: no row in the label file"),
-            );
+            self.problem(ProblemKind::Unlabelled, path, ": no row in the label file");
         }
         found.and_then(|label| classes.by_label.get(label as usize).copied())
     }
@@ -582,11 +577,8 @@ impl Scanner<'_> {
             if flat.len() != rows {
                 self.problem(
                     ProblemKind::Unlabelled,
-                    format!(
-                        "split `{}`: {} images, {rows} rows in the label file",
-                        split.name,
-                        flat.len()
-                    ),
+                    SourcePath::new(split.path.clone()),
+                    format!("/: {} images, {rows} rows in the label file", flat.len()),
                 );
                 return;
             }
@@ -627,24 +619,27 @@ impl Scanner<'_> {
             }
             self.check_size(dir, i, file, images.last() == Some(&i));
         }
-        let list = |of: &[usize]| {
-            of.iter()
-                .map(|&i| dir.path_of(i).to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
+        let others = |of: &[usize]| -> String {
+            of[1..]
+                .iter()
+                .map(|&i| format!(", {}", dir.path_of(i)))
+                .collect()
         };
         if images.len() > 1 {
-            self.problem(ProblemKind::Collision, list(&images));
+            self.problem(
+                ProblemKind::Collision,
+                dir.path_of(images[0]),
+                others(&images),
+            );
         }
         for (name, of) in names {
-            if let Some(generated) = self.rules.generated.iter().find(|g| **g == name) {
-                let what = format!(
-                    "{}: the field `{generated}` is made from the class",
-                    list(&of)
-                );
-                self.problem(ProblemKind::Collision, what);
-            } else if of.len() > 1 {
-                self.problem(ProblemKind::Collision, list(&of));
+            let made = self.rules.generated.iter().find(|made| **made == name);
+            let detail = match made {
+                Some(made) => format!("{}: the field `{made}` is made from the class", others(&of)),
+                None => others(&of),
+            };
+            if made.is_some() || of.len() > 1 {
+                self.problem(ProblemKind::Collision, dir.path_of(of[0]), detail);
             }
             *self.notes.sidecars.entry(name).or_default() += 1;
         }
@@ -653,11 +648,11 @@ impl Scanner<'_> {
     fn check_size(&mut self, dir: &Dir, index: usize, file: FileRef<'_>, image: bool) {
         let (max, why) = self.rules.max_field;
         if file.size > max {
-            let what = format!("{}: {} bytes; {why}", dir.path_of(index), file.size);
-            self.problem(ProblemKind::TooLarge, what);
+            let detail = format!(": {} bytes; {why}", file.size);
+            self.problem(ProblemKind::TooLarge, dir.path_of(index), detail);
         }
         if image && file.size == 0 && !self.rules.keep_zero_length {
-            self.problem(ProblemKind::ZeroLength, dir.path_of(index).to_string());
+            self.problem(ProblemKind::ZeroLength, dir.path_of(index), "");
         }
     }
 

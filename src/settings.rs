@@ -27,7 +27,7 @@ use crate::verify::Level;
 
 /// Largest shard when nothing is said.
 const SHARD_BYTES: u64 = 1_000_000_000;
-/// Directories that are never read as part of another split.
+/// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;
 
 /// How to run, for every verb.
@@ -110,6 +110,12 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
     })
 }
 
+/// An empty environment twin is no glob.
+fn given(globs: &[String]) -> Vec<String> {
+    let globs = globs.iter().filter(|glob| !glob.is_empty());
+    globs.cloned().collect()
+}
+
 fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -175,8 +181,8 @@ pub(crate) fn planning(
             cli::Validate::Decode => Validate::Decode,
         },
         splits: splits(&args.split)?,
-        include: args.include.clone(),
-        exclude: args.exclude.clone(),
+        include: given(&args.include),
+        exclude: given(&args.exclude),
         labels: args.labels.is_some(),
         allow_empty: args.allow_empty,
     };

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Finding, Watch, check_foreign};
@@ -559,7 +560,7 @@ struct File {
 }
 
 enum Reading {
-    Held(Vec<u8>),
+    Held(Buffer),
     Stream(Box<dyn Read + Send>),
     Failed(String),
 }
@@ -638,7 +639,7 @@ impl<'a> Watcher<'a> {
         let window = verification.window_bytes;
         watcher.source = Some(Beside {
             source: set.against.source,
-            ahead: Lookahead::new(set.against.source, samples.into_iter(), window, window / 4),
+            ahead: Lookahead::new(set.against.source, samples.into_iter(), window),
             at: None,
             present,
             files: Vec::new(),

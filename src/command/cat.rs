@@ -38,26 +38,47 @@ pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Resul
     let (shard, row) = find(sink.as_ref(), &manifest, key)?;
     if part == Part::Whole {
         write_range(sink.as_ref(), shard, row.offset, row.length)?;
+        for field in &row.fields {
+            let crc32 = read_range(
+                sink.as_ref(),
+                shard,
+                field.offset,
+                field.length,
+                &mut |_| Ok(()),
+            )?;
+            check(sink.as_ref(), shard, key, field, crc32)?;
+        }
     } else {
         let field = pick(&row, &part)?;
         let crc32 = write_range(sink.as_ref(), shard, field.offset, field.length)?;
-        if crc32 != field.crc32 {
-            return Err(Error::new(
-                Kind::Damage,
-                format!(
-                    "{}: sample `{key}` field `{}`: crc32 {}, record says {}: run `shardpack verify {sink}`",
-                    shard.name,
-                    field.name,
-                    crc_text(crc32),
-                    crc_text(field.crc32)
-                ),
-            ));
-        }
+        check(sink.as_ref(), shard, key, field, crc32)?;
     }
     Ok(Summary {
         destination: Some(sink.to_string()),
         ..Summary::text(String::new())
     })
+}
+
+fn check(
+    sink: &dyn Sink,
+    shard: &ShardEntry,
+    key: &str,
+    field: &FieldRecord,
+    crc32: u32,
+) -> Result<()> {
+    if crc32 == field.crc32 {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Damage,
+        format!(
+            "{}: sample `{key}` field `{}`: crc32 {}, record says {}: run `shardpack verify {sink}`",
+            shard.name,
+            field.name,
+            crc_text(crc32),
+            crc_text(field.crc32)
+        ),
+    ))
 }
 
 fn pick<'a>(row: &'a SampleRecord, part: &Part) -> Result<&'a FieldRecord> {
@@ -78,23 +99,36 @@ fn pick<'a>(row: &'a SampleRecord, part: &Part) -> Result<&'a FieldRecord> {
 /// Writes a range of a shard to stdout; gives its CRC-32.
 fn write_range(sink: &dyn Sink, shard: &ShardEntry, offset: u64, length: u64) -> Result<u32> {
     let mut out = std::io::stdout().lock();
+    let failed = |error: std::io::Error| match error.kind() {
+        // Whoever read has seen enough; what they saw cannot be judged any more.
+        std::io::ErrorKind::BrokenPipe => {
+            Error::new(Kind::Failed, "stdout was closed before the end")
+        }
+        _ => Error::io("stdout", error),
+    };
+    let crc32 = read_range(sink, shard, offset, length, &mut |piece| {
+        out.write_all(piece).map_err(failed)
+    })?;
+    out.flush().map_err(failed)?;
+    Ok(crc32)
+}
+
+/// Reads a range of a shard piece by piece; gives its CRC-32.
+fn read_range(
+    sink: &dyn Sink,
+    shard: &ShardEntry,
+    offset: u64,
+    length: u64,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<u32> {
     let mut crc = crc32fast::Hasher::new();
     let mut done = 0;
     while done < length {
         let n = PIECE_BYTES.min(length - done);
         let piece = sink.range(&shard.name, offset + done, n as usize)?;
         crc.update(&piece);
-        if let Err(error) = out.write_all(&piece) {
-            return match error.kind() {
-                // Whoever read has seen enough; what they saw cannot be judged any more.
-                std::io::ErrorKind::BrokenPipe => {
-                    Err(Error::new(Kind::Failed, "stdout was closed before the end"))
-                }
-                _ => Err(Error::io("stdout", error)),
-            };
-        }
+        take(&piece)?;
         done += n;
     }
-    out.flush().map_err(|error| Error::io("stdout", error))?;
     Ok(crc.finalize())
 }

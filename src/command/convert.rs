@@ -2,6 +2,7 @@
 
 use super::summary::Summary;
 use super::{pack, plan};
+use crate::budget::divide;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::publish::publish;
@@ -25,6 +26,8 @@ pub fn run(
             running,
         )));
     }
+    // Before anything is written: a destination is not claimed for a run that cannot start.
+    let budget = divide(running.memory, running.jobs, running.reads, &draft.plan)?;
     let published = plan::published(&draft, sink.as_ref())?.is_some();
     let stored = plan::store_plan(&draft, sink.as_ref())?;
     // The compact listing is not needed any more, and packing wants the memory.
@@ -35,6 +38,7 @@ pub fn run(
         sink.as_ref(),
         (0, 1),
         policy,
+        budget,
         running,
     )?;
     running.counters.begin("publish", 0, 0, 0);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::summary::Summary;
 use crate::checksum::crc_text;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::record::{SampleRecord, ShardRecord};
 use crate::settings::Running;
@@ -56,6 +56,16 @@ pub fn find<'a>(
                     shard.index
                 ))
             })?;
+            let crc32 = crc_text(crc32fast::hash(&file));
+            if crc32 != shard.index_crc32 {
+                return Err(Error::new(
+                    Kind::Damage,
+                    format!(
+                        "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink}`",
+                        shard.index, shard.index_crc32
+                    ),
+                ));
+            }
             let keys = ShardRecord::decode_keys(&shard.index, &file)?;
             let Some(row) = keys.iter().position(|k| k == key) else {
                 return Ok(None);

@@ -2,7 +2,7 @@
 
 use super::plan::planned_source;
 use super::summary::Summary;
-use crate::budget;
+use crate::budget::{Budget, divide};
 use crate::error::{Error, Result};
 use crate::pipeline::{self, Run};
 use crate::policy::Policy;
@@ -29,12 +29,14 @@ pub fn run(
     })?;
     let source = store::source(&location, &running.access)?;
     sink.sweep()?;
+    let budget = divide(running.memory, running.jobs, running.reads, &stored.plan)?;
     let packed = pack(
         &stored,
         source.as_ref(),
         sink.as_ref(),
         worker,
         policy,
+        budget,
         running,
     )?;
     Ok(Summary {
@@ -52,6 +54,7 @@ pub fn pack(
     sink: &dyn Sink,
     worker: (usize, usize),
     policy: Policy,
+    budget: Budget,
     running: &Running,
 ) -> Result<Summary> {
     let done = resume::done(sink, stored)?;
@@ -67,14 +70,6 @@ pub fn pack(
             .map(|&shard| of(&stored.plan.shards[shard]))
             .sum()
     };
-    let lists: Vec<u64> = stored.frames.iter().map(|frame| frame[2]).collect();
-    let budget = budget::divide(
-        running.memory,
-        running.jobs,
-        running.reads,
-        &stored.plan,
-        &lists,
-    )?;
     let mut skipped: Vec<Remark> = Vec::new();
     let mut odd: Vec<Remark> = Vec::new();
     for &shard in &part {
@@ -101,11 +96,11 @@ pub fn pack(
     );
     source.lend(running.jobs.saturating_sub(budget.jobs.min(todo.len())));
     let outcome = pipeline::pack(&run, &todo)?;
+    if !outcome.refused.is_empty() {
+        return Err(refusal(&outcome.refused, policy, outcome.skips));
+    }
     skipped.extend(outcome.skipped);
     odd.extend(outcome.odd);
-    if !outcome.refused.is_empty() {
-        return Err(refusal(&outcome.refused, policy, skipped.len() as u64));
-    }
     Ok(Summary {
         samples: sum(&part, |shard| shard.samples) - skipped.len() as u64,
         shards: part.len() as u64,

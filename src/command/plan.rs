@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::summary::Summary;
 use crate::error::Result;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, STATE};
 use crate::plan::Draft;
 use crate::resume::{self, Stored};
 use crate::scan::scan;
@@ -48,7 +48,7 @@ pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summ
 }
 
 fn source_name(digest: &str) -> String {
-    format!("{}/plan/{digest}/{SOURCE_FILE}", resume::STATE)
+    format!("{}/plan/{digest}/{SOURCE_FILE}", STATE)
 }
 
 /// Where the source was when this plan was stored by `plan`.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::summary::Summary;
+use crate::budget::divide_verification;
 use crate::error::{Kind, Result};
 use crate::manifest::Manifest;
 use crate::scan::scan;
@@ -12,9 +13,6 @@ use crate::settings::{Running, rules_of};
 use crate::store;
 use crate::units::{bytes_text, count_text};
 use crate::verify::{Against, Level, Report, Verification};
-
-/// Bytes of source files each thread may hold at most.
-const MAX_WINDOW_BYTES: u64 = 64 << 20;
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -60,12 +58,21 @@ pub fn run(
         }),
         _ => None,
     };
+    let shards = || manifest.iter().flat_map(|manifest| manifest.shards());
+    let budget = divide_verification(
+        running.memory,
+        running.jobs,
+        running.reads,
+        manifest.as_ref().map_or(0, |manifest| manifest.samples),
+        shards().map(|(_, shard)| shard.samples).max().unwrap_or(0),
+        level == Level::Source,
+    )?;
     let verification = Verification {
         sink: sink.as_ref(),
         level,
         against,
-        jobs: running.jobs,
-        window_bytes: (running.memory / 2 / running.jobs as u64).min(MAX_WINDOW_BYTES),
+        jobs: budget.jobs,
+        window_bytes: budget.window_bytes,
         counters: &running.counters,
         stop: &running.stop,
     };

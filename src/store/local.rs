@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::{Access, ShardWriter, Sink, Source, check_name};
+use crate::buffer::{Buffer, Buffers};
 use crate::error::{Error, Kind, Result, reason};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::reactor::{Pending, Reactor};
@@ -30,6 +31,7 @@ const GATHER_BYTES: usize = 64 * 1024;
 pub(super) struct LocalSource {
     root: Arc<PathBuf>,
     reactor: Reactor,
+    buffers: Arc<Buffers>,
     reads: usize,
 }
 
@@ -50,6 +52,7 @@ impl LocalSource {
         Ok(Self {
             root: Arc::new(root),
             reactor: Reactor::new(access.reads, 0),
+            buffers: Arc::default(),
             reads: access.reads,
         })
     }
@@ -78,20 +81,25 @@ impl Source for LocalSource {
         .run(&self.root)
     }
 
-    fn start(&self, field: &Field) -> Pending<Vec<u8>> {
+    fn start(&self, field: &Field) -> Pending<Buffer> {
         let path = self.path(&field.path);
         let field = (field.path.clone(), field.size, field.version.clone());
-        self.reactor.start(move |mut buffer| {
+        let buffers = Arc::clone(&self.buffers);
+        self.reactor.start(move || {
             let (name, size, version) = field;
             let length = usize::try_from(size)
                 .map_err(|_| Error::failed(format!("{name} is too large to hold")))?;
             let mut file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
-            buffer.resize(length, 0);
-            let read =
-                read_full(&mut file, &mut buffer).map_err(|error| unreadable(&name, &error))?;
+            let mut buffer = buffers.take();
+            let read = read_full(&mut file, buffer.room(length))
+                .map_err(|error| unreadable(&name, &error))?;
             check_unchanged(&file, &name, size, &version, read as u64)?;
             Ok(buffer)
         })
+    }
+
+    fn recycle(&self, buffer: Buffer) {
+        self.buffers.give_back(buffer);
     }
 
     fn lend(&self, threads: usize) {
@@ -263,14 +271,14 @@ impl Walk {
             if self.entries.len() < CHUNKS_AHEAD
                 && let Some((dir, pending)) = self.directories.pop()
             {
-                let entries = pending.wait(Vec::new())?;
+                let entries = pending.wait()?;
                 self.look(dir, entries);
                 continue;
             }
             let Some((dir, pending)) = self.entries.pop_front() else {
                 break;
             };
-            let looked = pending.wait(Vec::new())?;
+            let looked = pending.wait()?;
             self.take(dir, looked)?;
         }
         let mut listing = self.listing;
@@ -281,7 +289,7 @@ impl Walk {
     fn enter(&mut self, path: PathBuf, place: Arc<Place>) {
         let dir = self.listing.dirs.len();
         self.listing.dirs.push(Dir::new(place.path.clone()));
-        let pending = self.reactor.start(move |_| {
+        let pending = self.reactor.start(move || {
             Ok(match fs::read_dir(&path) {
                 Ok(rest) => next_entries(place, rest),
                 Err(error) => {
@@ -311,11 +319,11 @@ impl Walk {
         self.listing.hidden += hidden;
         if let Some(rest) = rest {
             let place = Arc::clone(&place);
-            let pending = self.reactor.start(move |_| Ok(next_entries(place, rest)));
+            let pending = self.reactor.start(move || Ok(next_entries(place, rest)));
             self.directories.push((dir, pending));
         }
         if !some.is_empty() {
-            let pending = self.reactor.start(move |_| Ok(look_at(&place, &some)));
+            let pending = self.reactor.start(move || Ok(look_at(&place, &some)));
             self.entries.push_back((dir, pending));
         }
     }
@@ -364,25 +372,17 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
 }
 
 fn unlistable(path: &[u8], error: &io::Error) -> Problem {
-    let path = if path.is_empty() {
-        b".".as_slice()
-    } else {
-        path
-    };
-    Problem::new(
-        ProblemKind::Unreadable,
-        format!("{}/: {}", show(path), reason(error)),
-    )
+    let path = if path.is_empty() { b"." } else { path };
+    let detail = format!("/: {}", reason(error));
+    Problem::new(ProblemKind::Unreadable, SourcePath::new(path), detail)
 }
 
 fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
     let mut looked = Looked::default();
     for entry in entries {
         let name = entry.file_name().into_vec();
-        let problem = |kind, detail: &str| {
-            let path = SourcePath::join(&place.path, &name);
-            Problem::new(kind, format!("{path}{detail}"))
-        };
+        let problem =
+            |kind, detail: &str| Problem::new(kind, SourcePath::join(&place.path, &name), detail);
         // Not following the link costs no path look-up; only links are looked at twice.
         let meta = entry.metadata().and_then(|meta| {
             if meta.is_symlink() {
@@ -507,19 +507,24 @@ impl LocalSink {
         self.make_dirs(parent)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let temporary = parent.join(format!(
-            ".{name}.{}-{}-{count}.tmp",
-            machine(),
-            std::process::id()
-        ));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&temporary)?;
-        // Where locks do not work the file is never swept: it stays until `gc` finds it old.
-        let _ = file.lock();
-        Ok((temporary, file))
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let temporary = parent.join(format!(
+                ".{name}.{}-{}-{count}.tmp",
+                machine(),
+                std::process::id()
+            ));
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&temporary)?;
+            // Where locks do not work the file is never swept: it stays until `gc` finds it old.
+            let _ = file.lock();
+            // Before it was locked, another run may have taken it for one of the dead and removed it.
+            if file.metadata()?.nlink() > 0 {
+                return Ok((temporary, file));
+            }
+        }
     }
 
     /// Makes `dir` and what is missing above it, each new name made durable in its parent.
@@ -733,6 +738,12 @@ impl Sink for LocalSink {
             }
             Ok(())
         };
+        // The manifest and the card lie in the root itself; nothing else there is ours to look at.
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                visit(&entry, &entry.path()).map_err(|error| Error::io(self.to_string(), error))?;
+            }
+        }
         for part in ["data", "index", "_shardpack"] {
             self.walk(&self.root.join(part), &mut visit)
                 .map_err(|error| Error::io(self.label(part), error))?;

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 
 use bytes::Bytes;
 
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
 use crate::reactor::Pending;
@@ -25,7 +26,10 @@ pub trait Source: fmt::Display + Send + Sync {
     ///
     /// The bytes are exactly the planned ones or the read fails with [`crate::error::Kind::Source`]: a file that
     /// changed after planning must not slip in.
-    fn start(&self, field: &Field) -> Pending<Vec<u8>>;
+    fn start(&self, field: &Field) -> Pending<Buffer>;
+
+    /// Takes the memory of a content back that is not needed any more.
+    fn recycle(&self, buffer: Buffer);
 
     /// Says that so many threads of the caller have nothing to do any more: reading ahead may use their cores.
     fn lend(&self, threads: usize);

@@ -184,3 +184,46 @@ fn a_sample_is_described_with_its_place() {
     assert_eq!(field("jpg"), picture("dog/0003.jpg"));
     assert_eq!(field("cls"), b"1");
 }
+
+#[test]
+fn a_damaged_index_is_told_and_never_a_crash() {
+    let data = Dataset::new().class("cat", 6);
+    let output = data.convert(&[]);
+    let index = output.path.join("index/train-00000.parquet");
+    let length = fs::metadata(&index).unwrap().len();
+    // What a reader goes by is near the end; the lowest bit of its numbers is their sign.
+    for offset in (length - 2200..length)
+        .step_by(7)
+        .chain(length - 2200..length - 2000)
+    {
+        flip_sign(&index, offset);
+        let run = output.verb("inspect", &["cat/0003"]);
+        run.exits(4)
+            .says(&["index/train-00000.parquet", "shardpack verify"]);
+        flip_sign(&index, offset);
+    }
+    flip_sign(&index, length / 2);
+    output
+        .verb("cat", &["cat/0003"])
+        .exits(4)
+        .says(&["shardpack verify"]);
+}
+
+#[test]
+fn a_conversion_that_meets_a_damaged_index_of_its_own_says_so() {
+    let data = Dataset::new().class("cat", 6);
+    let output = data.convert(&[]);
+    flip(&output.path.join("index/train-00000.parquet"), 100);
+    let before = output.digests();
+    data.convert_to(&output.path, &[])
+        .exits(4)
+        .says(&["shardpack verify"]);
+    assert_eq!(before, output.digests());
+}
+
+/// Changes the lowest bit of a byte.
+fn flip_sign(path: &std::path::Path, offset: u64) {
+    let mut content = fs::read(path).unwrap();
+    content[offset as usize] ^= 1;
+    fs::write(path, content).unwrap();
+}

@@ -28,7 +28,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
         "values",
         &[
             "plan", "manifest", "record", "sample", "error", "policy", "labels", "listing",
-            "probe", "checksum", "card", "units",
+            "buffer", "probe", "checksum", "card", "units",
         ],
     ),
 ];

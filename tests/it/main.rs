@@ -24,3 +24,5 @@ mod cli;
 mod manifest;
 // Which file may import what.
 mod layers;
+// The examples of README.md and docs/.
+mod docs;
