@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use crate::manifest::Manifest;
-use crate::units::{bytes_text, count_text};
+use crate::units::{bytes_text, classes, count_text, counted};
 
 /// Renders the card.
 pub fn render(manifest: &Manifest) -> String {
@@ -29,11 +29,12 @@ fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
     writeln!(card, "---\n\n# {}\n", manifest.name)?;
     writeln!(
         card,
-        "{} samples in {} classes, {} in {} shards.\n",
-        count_text(manifest.samples),
-        count_text(manifest.classes.len() as u64),
+        "{} in {}, {} in {}.
+",
+        counted(manifest.samples, "sample"),
+        classes(manifest.classes.len()),
         bytes_text(manifest.bytes),
-        count_text(manifest.shards().count() as u64),
+        counted(manifest.shards().count() as u64, "shard"),
     )?;
     writeln!(
         card,

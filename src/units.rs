@@ -67,6 +67,18 @@ pub fn count_text(count: u64) -> String {
     out
 }
 
+/// A count with its noun, which gets an `s` unless there is one.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count_text(count))
+}
+
+/// A number of classes.
+pub fn classes(count: usize) -> String {
+    let plural = if count == 1 { "class" } else { "classes" };
+    format!("{} {plural}", count_text(count as u64))
+}
+
 /// A duration in its two largest units.
 pub fn seconds_text(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
@@ -118,6 +130,8 @@ mod tests {
         assert_eq!(bytes_text(147_900_000_000), "148 GB");
         assert_eq!(count_text(1_281_167), "1,281,167");
         assert_eq!(count_text(12), "12");
+        assert_eq!(counted(1, "shard"), "1 shard");
+        assert_eq!(counted(2000, "shard"), "2,000 shards");
         assert_eq!(seconds_text(3.21), "3.2 s");
         assert_eq!(seconds_text(125.0), "2 min 05 s");
     }

@@ -9,7 +9,7 @@ use crate::manifest::{Manifest, ShardEntry};
 use crate::record::{SampleRecord, ShardRecord};
 use crate::settings::Running;
 use crate::store::{self, Sink};
-use crate::units::{bytes_text, count_text};
+use crate::units::{bytes_text, classes, count_text, counted};
 
 /// Classes listed by name.
 const NAMED: usize = 10;
@@ -108,9 +108,9 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
     writeln!(out, "snapshot  {}", manifest.snapshot)?;
     writeln!(
         out,
-        "samples   {} in {} classes, {}",
+        "samples   {} in {}, {}",
         count_text(manifest.samples),
-        count_text(manifest.classes.len() as u64),
+        classes(manifest.classes.len()),
         bytes_text(manifest.bytes)
     )?;
     let named = &manifest.classes[..manifest.classes.len().min(NAMED)];
@@ -133,10 +133,11 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
     for split in &manifest.splits {
         writeln!(
             out,
-            "\nsplit {}: {} samples, {} shards, {}",
+            "
+split {}: {}, {}, {}",
             split.name,
-            count_text(split.samples),
-            split.shards.len(),
+            counted(split.samples, "sample"),
+            counted(split.shards.len() as u64, "shard"),
             bytes_text(split.bytes)
         )?;
         let width = split

@@ -10,7 +10,7 @@ use crate::resume::{self, Stored};
 use crate::scan::scan;
 use crate::settings::{Planning, Running};
 use crate::store::{self, Sink, Source};
-use crate::units::{bytes_text, count_text, seconds_text};
+use crate::units::{bytes_text, classes, count_text, counted, seconds_text};
 
 /// Odd files named in a dry run.
 const NAMED: usize = 5;
@@ -120,15 +120,15 @@ fn write_description(
     )?;
     writeln!(
         out,
-        "samples   {} in {} classes",
+        "samples   {} in {}",
         count_text(plan.samples()),
-        count_text(plan.classes.len() as u64)
+        classes(plan.classes.len())
     )?;
     writeln!(
         out,
-        "output    {} in {} shards",
+        "output    {} in {}",
         bytes_text(plan.bytes()),
-        count_text(plan.shards.len() as u64)
+        counted(plan.shards.len() as u64, "shard")
     )?;
     for split in &plan.splits {
         let shards: Vec<_> = plan
@@ -140,9 +140,9 @@ fn write_description(
         let sizes = || shards.iter().map(|shard| shard.bytes);
         writeln!(
             out,
-            "split     {split}: {} samples, {} shards of {} to {}",
-            count_text(samples),
-            count_text(shards.len() as u64),
+            "split     {split}: {}, {} of {} to {}",
+            counted(samples, "sample"),
+            counted(shards.len() as u64, "shard"),
             bytes_text(sizes().min().unwrap_or(0)),
             bytes_text(sizes().max().unwrap_or(0)),
         )?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::print;
 use crate::error::{Error, Result};
 use crate::record::Remark;
-use crate::units::{bytes_text, count_text, seconds_text};
+use crate::units::{bytes_text, count_text, counted, seconds_text};
 
 /// Skipped or odd samples shown to people; programs get them all.
 const SHOWN: usize = 10;
@@ -91,10 +91,10 @@ impl Summary {
 
     fn render(&self) -> String {
         let mut out = format!(
-            "{} {} samples in {} shards, {}",
+            "{} {} in {}, {}",
             self.done,
-            count_text(self.samples),
-            count_text(self.shards),
+            counted(self.samples, "sample"),
+            counted(self.shards, "shard"),
             bytes_text(self.bytes),
         );
         if let Some(destination) = &self.destination {
@@ -125,8 +125,8 @@ impl Summary {
         }
         if self.shards_reused > 0 {
             out.push_str(&format!(
-                ", {} shards were already done",
-                count_text(self.shards_reused)
+                ", {} were already done",
+                counted(self.shards_reused, "shard")
             ));
         }
         out.push('\n');

@@ -11,7 +11,7 @@ use crate::manifest::Manifest;
 use crate::scan::scan;
 use crate::settings::{Running, rules_of};
 use crate::store;
-use crate::units::{bytes_text, count_text};
+use crate::units::{bytes_text, count_text, counted};
 use crate::verify::{Against, Level, Report, Verification};
 
 #[derive(Serialize)]
@@ -145,9 +145,9 @@ fn write_report(
     }
     writeln!(
         out,
-        "checked  {} shards, {} samples, {} read",
-        count_text(report.shards),
-        count_text(report.samples),
+        "checked  {}, {}, {} read",
+        counted(report.shards, "shard"),
+        counted(report.samples, "sample"),
         bytes_text(report.bytes)
     )?;
     for note in &report.notes {

@@ -287,9 +287,9 @@ fn an_excluded_class_is_no_class() {
         .class("cat", 2)
         .class("dog", 3)
         .class("emu", 1);
-    for glob in ["dog", "dog/", "d*", "dog/*", "*/000*.jpg,nothing"] {
+    for glob in ["dog", "dog/", "d*", "dog/*", "{*/000*.jpg,nothing}"] {
         let run = data.convert_to(&data.fresh(), &["--exclude", glob]);
-        if glob.starts_with('*') {
+        if glob.starts_with("{*") {
             run.exits(3);
             continue;
         }
