@@ -11,6 +11,8 @@ const SPARE_BYTES: usize = 16 << 20;
 pub struct Buffer {
     bytes: Vec<u8>,
     length: usize,
+    /// CRC-32 of the content, once [`Buffer::sum`] was called.
+    pub crc32: u32,
 }
 
 impl Buffer {
@@ -26,6 +28,11 @@ impl Buffer {
         }
         self.length = length;
         &mut self.bytes[..length]
+    }
+
+    /// Checksums the content, best done where it was read: there it is still in a cache.
+    pub fn sum(&mut self) {
+        self.crc32 = crc32fast::hash(self);
     }
 }
 

@@ -365,11 +365,14 @@ impl Worker<'_> {
         let mut streams = streams.iter_mut();
         let mut bodies: Vec<(&str, Body<'_>)> = made
             .iter()
-            .map(|(name, body)| (*name, Body::Bytes(body)))
+            .map(|(name, body)| (*name, Body::new(body)))
             .collect();
         for (field, content) in sample.fields.iter().zip(&fetched.contents) {
-            let body = match (content, ()) {
-                (Ok(Content::Held(bytes)), ()) => Body::Bytes(bytes),
+            let body = match content {
+                Ok(Content::Held(buffer)) => Body::Bytes {
+                    bytes: buffer,
+                    crc32: buffer.crc32,
+                },
                 _ => match streams.next() {
                     Some((reader, size)) => Body::Stream {
                         reader,

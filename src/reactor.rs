@@ -20,6 +20,8 @@ const READS_PER_SECOND: f64 = 30_000.0;
 const FIRST_DEPTH: usize = 16;
 /// Blocked times remembered; the median of so many is not moved by a preemption or one slow disk access.
 const REMEMBERED: usize = 9;
+/// Results that readers who are busy without need may be ahead by, each: what lies longer leaves the caches again.
+const AHEAD: isize = 16;
 /// A reader thread's stack in bytes; its work is a few system calls.
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -133,7 +135,11 @@ impl<T: Send + 'static> Pending<T> {
         let mut progress = lock(&self.task.progress);
         loop {
             match std::mem::replace(&mut *progress, Progress::Gone) {
-                Progress::Done(result) => return result,
+                Progress::Done(result) => {
+                    drop(progress);
+                    self.shared.taken();
+                    return result;
+                }
                 Progress::Running => *progress = Progress::Running,
                 Progress::Queued(_) | Progress::Gone => {
                     return Err(Error::failed("a read was given up"));
@@ -147,8 +153,13 @@ impl<T: Send + 'static> Pending<T> {
 impl<T: Send + 'static> Drop for Pending<T> {
     fn drop(&mut self) {
         let mut progress = lock(&self.task.progress);
-        if !matches!(*progress, Progress::Running) {
-            *progress = Progress::Gone;
+        if matches!(*progress, Progress::Running) {
+            return;
+        }
+        let was = std::mem::replace(&mut *progress, Progress::Gone);
+        drop(progress);
+        if matches!(was, Progress::Done(_)) {
+            self.shared.taken();
         }
     }
 }
@@ -172,12 +183,20 @@ struct State {
     depth: usize,
     /// Readers kept busy even when nothing blocks.
     floor: usize,
+    /// Results of readers that nobody has taken yet; for a moment one too few.
+    ready: isize,
     blocked: [Duration; REMEMBERED],
     measured: usize,
     closed: bool,
 }
 
 impl State {
+    /// Whether one more reader is of use.
+    fn wants_reader(&self) -> bool {
+        let needed = self.depth > self.floor || self.ready < AHEAD * self.floor as isize;
+        self.busy < self.depth && needed
+    }
+
     /// Drops tasks from the front that their owners ran themselves.
     fn forget_begun(&mut self) {
         while self.queue.front().is_some_and(|task| !task.is_queued()) {
@@ -231,9 +250,16 @@ impl Shared {
         }
     }
 
+    /// A reader's result went to whoever wanted it.
+    fn taken(self: &Arc<Self>) {
+        let mut state = lock(&self.state);
+        state.ready -= 1;
+        self.staff(&mut state);
+    }
+
     /// Wakes or adds a reader if there is work that one may take.
     fn staff(self: &Arc<Self>, state: &mut State) {
-        if state.queue.is_empty() || state.busy >= state.depth {
+        if state.queue.is_empty() || !state.wants_reader() {
             return;
         }
         if state.parked > 0 {
@@ -258,7 +284,7 @@ impl Shared {
             if state.closed {
                 return;
             }
-            if state.busy < state.depth
+            if state.wants_reader()
                 && state.running < self.reads
                 && let Some(task) = state.queue.pop_front()
             {
@@ -269,6 +295,7 @@ impl Shared {
                 self.timed(run);
                 state = lock(&self.state);
                 state.busy -= 1;
+                state.ready += 1;
                 continue;
             }
             state.parked += 1;
@@ -306,6 +333,7 @@ impl Reactor {
             waiting: 0,
             depth: FIRST_DEPTH.min(reads).max(floor.min(reads)),
             floor: floor.min(reads),
+            ready: 0,
             blocked: [Duration::ZERO; REMEMBERED],
             measured: 0,
             closed: false,

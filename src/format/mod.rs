@@ -35,7 +35,12 @@ impl Format {
 /// A field's content, held or streamed.
 pub enum Body<'a> {
     /// All of it.
-    Bytes(&'a [u8]),
+    Bytes {
+        /// The content.
+        bytes: &'a [u8],
+        /// Its CRC-32.
+        crc32: u32,
+    },
     /// A reader of exactly `size` bytes, for files too large to hold.
     Stream {
         /// Gives the bytes.
@@ -45,11 +50,19 @@ pub enum Body<'a> {
     },
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// Content whose checksum is not known yet.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Body::Bytes {
+            bytes,
+            crc32: crc32fast::hash(bytes),
+        }
+    }
+
     /// Length in bytes.
     pub fn size(&self) -> u64 {
         match self {
-            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Bytes { bytes, .. } => bytes.len() as u64,
             Body::Stream { size, .. } => *size,
         }
     }

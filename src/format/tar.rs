@@ -93,10 +93,9 @@ impl Packer for TarPacker {
             out.write_all(&header(&name, size)).map_err(failed)?;
             let start = out.position();
             let crc32 = match body {
-                Body::Bytes(bytes) => {
-                    let crc32 = crc32fast::hash(bytes);
-                    out.write_summed(bytes, crc32).map_err(failed)?;
-                    crc32
+                Body::Bytes { bytes, crc32 } => {
+                    out.write_summed(bytes, *crc32).map_err(failed)?;
+                    *crc32
                 }
                 Body::Stream { reader, size } => {
                     self.stream(out, *reader, *size).map_err(failed)?
@@ -498,7 +497,7 @@ mod tests {
         for (key, fields) in members {
             let mut bodies: Vec<_> = fields
                 .iter()
-                .map(|(name, data)| (name.as_str(), Body::Bytes(data)))
+                .map(|(name, data)| (name.as_str(), Body::new(data)))
                 .collect();
             let placed = packer.append(&mut out, key, &mut bodies).unwrap();
             let sizes: Vec<_> = fields

@@ -94,6 +94,7 @@ impl Source for LocalSource {
             let read = read_full(&mut file, buffer.room(length))
                 .map_err(|error| unreadable(&name, &error))?;
             check_unchanged(&file, &name, size, &version, read as u64)?;
+            buffer.sum();
             Ok(buffer)
         })
     }

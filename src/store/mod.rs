@@ -22,7 +22,7 @@ pub trait Source: fmt::Display + Send + Sync {
     /// What cannot be listed is a [`crate::listing::Problem`] in the result, so that all of them are found at once.
     fn list(&self) -> Result<Listing>;
 
-    /// Starts reading one file and returns at once.
+    /// Starts reading and checksumming one file and returns at once.
     ///
     /// The bytes are exactly the planned ones or the read fails with [`crate::error::Kind::Source`]: a file that
     /// changed after planning must not slip in.
