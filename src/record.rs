@@ -12,7 +12,7 @@ use parquet::column::writer::ColumnWriter;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -51,6 +51,15 @@ pub const SCHEMA: &str = "message shardpack_index {
   }
 }";
 
+/// Columns with few different values.
+const REPEATING: [&str; 6] = [
+    "split",
+    "shard",
+    "label",
+    "class",
+    "format",
+    "fields.list.element.name",
+];
 /// Name of the footer entry.
 const FOOTER_KEY: &str = "shardpack";
 /// Bytes read from the end of an index at first to find its footer.
@@ -227,11 +236,18 @@ impl ShardRecord {
 
     fn write_parquet(&self, classes: &[String], footer: String) -> Result<Vec<u8>, ParquetError> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+        // Dictionaries only where values repeat; level 1, because names and offsets hardly compress better at any other.
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+            .set_dictionary_enabled(false)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_created_by("shardpack".to_owned())
-            .set_key_value_metadata(Some(vec![KeyValue::new(FOOTER_KEY.to_owned(), footer)]))
-            .build();
+            .set_key_value_metadata(Some(vec![KeyValue::new(FOOTER_KEY.to_owned(), footer)]));
+        for column in REPEATING {
+            let path: Vec<String> = column.split('.').map(str::to_owned).collect();
+            properties = properties.set_column_dictionary_enabled(path.into(), true);
+        }
+        let properties = properties.build();
         let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
         let mut group = writer.next_row_group()?;
         let mut index = 0;

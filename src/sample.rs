@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
@@ -113,30 +114,39 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum PathForm<'a> {
-    Text(std::borrow::Cow<'a, str>),
-    Bytes { hex: String },
-}
-
 impl Serialize for SourcePath {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.as_str() {
             Some(text) => serializer.serialize_str(text),
-            None => PathForm::Bytes { hex: hex(&self.0) }.serialize(serializer),
+            None => serializer.collect_map([("hex", hex(&self.0))]),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for SourcePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match PathForm::deserialize(deserializer)? {
-            PathForm::Text(text) => Ok(Self(text.into_owned().into_bytes())),
-            PathForm::Bytes { hex } => unhex(&hex)
-                .map(Self)
-                .ok_or_else(|| serde::de::Error::custom("path is not hexadecimal")),
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = SourcePath;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path, or `{\"hex\": …}`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SourcePath, E> {
+                Ok(SourcePath::new(text))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SourcePath, A::Error> {
+                match map.next_entry::<String, String>()? {
+                    Some((name, digits)) if name == "hex" => unhex(&digits)
+                        .map(SourcePath)
+                        .ok_or_else(|| de::Error::custom("path is not hexadecimal")),
+                    _ => Err(de::Error::missing_field("hex")),
+                }
+            }
         }
+        deserializer.deserialize_any(Form)
     }
 }
 
@@ -183,8 +193,19 @@ impl Serialize for Version {
 
 impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        struct Form;
+        impl Visitor<'_> for Form {
+            type Value = Version;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`mtime:NS` or `etag:TAG`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Version, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Form)
     }
 }
 

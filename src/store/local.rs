@@ -25,7 +25,7 @@ const CHUNK_ENTRIES: usize = 2048;
 /// Pieces of stat work of one directory started before the oldest is waited for.
 const CHUNKS_AHEAD: usize = 64;
 /// Small writes are gathered up to here; larger ones go out with them in one call, uncopied.
-const GATHER_BYTES: usize = 64 * 1024;
+const GATHER_BYTES: usize = 8 * 1024;
 
 /// An ImageFolder on a file system.
 pub(super) struct LocalSource {
