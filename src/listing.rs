@@ -262,6 +262,11 @@ impl Dir {
         let name = |f: &File| &arena[f.at as usize..f.at as usize + usize::from(f.name)];
         self.files
             .sort_unstable_by(|a, b| compare(name(a), name(b)));
+        self.shrink();
+    }
+
+    /// Gives spare memory back.
+    pub fn shrink(&mut self) {
         self.files.shrink_to_fit();
         self.arena.shrink_to_fit();
     }

@@ -3,6 +3,8 @@
 //! The digest covers everything that can change a byte of the output: the recipe, the class list, and every source file with its
 //! size and version. Where the source lies, how many threads work and what is skipped are no part of it.
 
+use std::io::Write;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -280,28 +282,41 @@ impl Draft {
             .map(|entry| self.scan.sample(entry))
     }
 
-    /// The samples of one shard, one JSON object a line.
-    pub fn lines(&self, shard: usize) -> Vec<u8> {
-        let mut lines = Vec::new();
-        for sample in self.samples(shard) {
-            push_line(&mut lines, &sample);
-        }
-        lines
-    }
-
-    /// Digest and length of a shard's lines, and bytes of its source files, without holding the lines.
-    fn digest_listing(&self, shard: usize) -> (String, u64, u64) {
-        let mut digest = Sha256::new();
+    /// Writes the samples of one shard, one JSON object a line; never holds more than one of them.
+    pub fn write_lines(&self, shard: usize, out: &mut impl Write) -> std::io::Result<()> {
         let mut line = Vec::new();
-        let (mut length, mut bytes) = (0, 0);
         for sample in self.samples(shard) {
             line.clear();
-            push_line(&mut line, &sample);
-            digest.update(&line);
-            length += line.len() as u64;
-            bytes += sample.fields.iter().map(|field| field.size).sum::<u64>();
+            serde_json::to_writer(&mut line, &sample)?;
+            line.push(b'\n');
+            out.write_all(&line)?;
         }
-        (hex(&digest.finalize()), length, bytes)
+        Ok(())
+    }
+
+    /// Digest and length of a shard's lines, and bytes of its source files.
+    fn digest_listing(&self, shard: usize) -> (String, u64, u64) {
+        struct Listed(Sha256, u64);
+        impl Write for Listed {
+            fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+                self.0.update(line);
+                self.1 += line.len() as u64;
+                Ok(line.len())
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut listed = Listed(Sha256::new(), 0);
+        // Strings and numbers always serialise, and hashing does not fail.
+        let _ = self.write_lines(shard, &mut listed);
+        let entries = &self.scan.entries[self.ranges[shard].clone()];
+        let bytes = entries
+            .iter()
+            .map(|entry| self.scan.source_bytes(entry))
+            .sum();
+        (hex(&listed.0.finalize()), listed.1, bytes)
     }
 
     /// Warnings a user should see before packing.
@@ -343,12 +358,6 @@ impl Draft {
         }
         warnings
     }
-}
-
-fn push_line(lines: &mut Vec<u8>, sample: &Sample) {
-    // Writing strings and numbers to memory cannot fail.
-    let _ = serde_json::to_writer(&mut *lines, sample);
-    lines.push(b'\n');
 }
 
 /// The samples in the lines of one shard.

@@ -139,11 +139,17 @@ fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
     let mut crc = crc32fast::Hasher::new();
     let mut frames = Vec::with_capacity(draft.plan.shards.len());
     let mut offset = 0;
-    let pack = |shard: usize| zstd::bulk::compress(&draft.lines(shard), LEVEL);
+    // Compressed as they are made: the lines of all samples would be several times the listing.
+    let pack = |shard: usize| {
+        let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL)?;
+        encoder.set_pledged_src_size(Some(draft.plan.shards[shard].listing_bytes))?;
+        draft.write_lines(shard, &mut encoder)?;
+        encoder.finish()
+    };
     let shards: Vec<usize> = (0..draft.plan.shards.len()).collect();
-    // A few at a time: all lines together would be several times the listing.
     for some in shards.chunks(rayon::current_num_threads()) {
-        let packed: Vec<_> = some.par_iter().map(|&shard| pack(shard)).collect();
+        let packed: Vec<std::io::Result<Vec<u8>>> =
+            some.par_iter().map(|&shard| pack(shard)).collect();
         for frame in packed {
             let frame = frame.map_err(|error| Error::io(&name, error))?;
             writer

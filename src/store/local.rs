@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use rustix::fs::Advice;
 
 use super::{Access, ShardWriter, Sink, Source, check_name};
 use crate::buffer::{Buffer, Buffers};
@@ -24,6 +25,8 @@ use crate::sample::{Field, SourcePath, Version, show};
 const CHUNK_ENTRIES: usize = 2048;
 /// Pieces of stat work of one directory started before the oldest is waited for.
 const CHUNKS_AHEAD: usize = 64;
+/// Written bytes after which the disk is set to work, so that the fsync at the end finds little to do.
+const WRITE_BACK_BYTES: u64 = 16 << 20;
 /// Small writes are gathered up to here; larger ones go out with them in one call, uncopied.
 const GATHER_BYTES: usize = 8 * 1024;
 
@@ -240,9 +243,10 @@ struct Place {
     parent: Option<Arc<Place>>,
 }
 
-/// Some entries of a directory, not looked at yet, and the rest of it.
+/// Some entries of a directory, looked at or not, and the rest of it.
 struct Entries {
     place: Arc<Place>,
+    looked: Looked,
     some: Vec<fs::DirEntry>,
     rest: Option<fs::ReadDir>,
     problems: Vec<Problem>,
@@ -273,7 +277,7 @@ impl Walk {
                 && let Some((dir, pending)) = self.directories.pop()
             {
                 let entries = pending.wait()?;
-                self.look(dir, entries);
+                self.look(dir, entries)?;
                 continue;
             }
             let Some((dir, pending)) = self.entries.pop_front() else {
@@ -292,11 +296,17 @@ impl Walk {
         self.listing.dirs.push(Dir::new(place.path.clone()));
         let pending = self.reactor.start(move || {
             Ok(match fs::read_dir(&path) {
-                Ok(rest) => next_entries(place, rest),
+                Ok(rest) => {
+                    // Most directories are looked at whole by whoever lists them: raw entries are large.
+                    let mut entries = next_entries(place, rest);
+                    entries.looked = look_at(&entries.place, &std::mem::take(&mut entries.some));
+                    entries
+                }
                 Err(error) => {
                     let problem = unlistable(&place.path, &error);
                     Entries {
                         place,
+                        looked: Looked::default(),
                         some: Vec::new(),
                         rest: None,
                         problems: vec![problem],
@@ -308,9 +318,10 @@ impl Walk {
         self.directories.push((dir, pending));
     }
 
-    fn look(&mut self, dir: usize, entries: Entries) {
+    fn look(&mut self, dir: usize, entries: Entries) -> Result<()> {
         let Entries {
             place,
+            looked,
             some,
             rest,
             problems,
@@ -327,6 +338,7 @@ impl Walk {
             let pending = self.reactor.start(move || Ok(look_at(&place, &some)));
             self.entries.push_back((dir, pending));
         }
+        self.take(dir, looked)
     }
 
     fn take(&mut self, dir: usize, looked: Looked) -> Result<()> {
@@ -348,6 +360,7 @@ impl Walk {
 fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
     let mut entries = Entries {
         place,
+        looked: Looked::default(),
         some: Vec::new(),
         rest: None,
         problems: Vec::new(),
@@ -452,6 +465,7 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
             looked.problems.push(problem(ProblemKind::Special, detail));
         }
     }
+    looked.files.shrink();
     looked
 }
 
@@ -639,6 +653,8 @@ impl Sink for LocalSink {
             temporary: Some(temporary),
             file,
             gathered: Vec::with_capacity(GATHER_BYTES),
+            written: 0,
+            begun: 0,
         }))
     }
 
@@ -677,7 +693,7 @@ impl Sink for LocalSink {
     fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
         let file =
             File::open(self.path(name)?).map_err(|error| Error::io(self.label(name), error))?;
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+        let _ = rustix::fs::fadvise(&file, 0, None, Advice::Sequential);
         Ok(Box::new(file))
     }
 
@@ -781,6 +797,9 @@ struct LocalShard {
     temporary: Option<PathBuf>,
     file: File,
     gathered: Vec<u8>,
+    written: u64,
+    /// Bytes the disk was already told to take.
+    begun: u64,
 }
 
 impl Write for LocalShard {
@@ -794,6 +813,7 @@ impl Write for LocalShard {
             self.gathered.extend_from_slice(data);
             return Ok(());
         }
+        self.written += (self.gathered.len() + data.len()) as u64;
         let mut slices = [IoSlice::new(&self.gathered), IoSlice::new(data)];
         let mut slices = slices.as_mut_slice();
         while !slices.is_empty() {
@@ -805,12 +825,26 @@ impl Write for LocalShard {
             }
         }
         self.gathered.clear();
+        self.begin_write_back();
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         self.file.write_all(&gathered)
+    }
+}
+
+impl LocalShard {
+    /// Sets the disk to work on what was written since the last time. Linux starts writing dirty pages when told that they are
+    /// not needed, and keeps them, because they are dirty; elsewhere it is a hint without effect.
+    fn begin_write_back(&mut self) {
+        let new = self.written - self.begun;
+        if self.sink.fsync && new >= WRITE_BACK_BYTES {
+            let length = std::num::NonZeroU64::new(new);
+            let _ = rustix::fs::fadvise(&self.file, self.begun, length, Advice::DontNeed);
+            self.begun = self.written;
+        }
     }
 }
 
