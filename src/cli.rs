@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::units::parse_bytes;
-use crate::{command, settings};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -25,11 +24,11 @@ Every flag --some-name has an environment twin SHARDPACK_SOME_NAME; the flag win
 #[command(name = "shardpack", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    pub(crate) verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     /// Plan, pack and publish in one process
     #[command(after_help = EXIT_CODES)]
     Convert(ConvertArgs),
@@ -54,114 +53,114 @@ enum Verb {
 }
 
 #[derive(Debug, Args)]
-struct ConvertArgs {
+pub(crate) struct ConvertArgs {
     /// Directory of images: one directory per class, or splits of such
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
-    source: String,
+    pub(crate) source: String,
     /// Directory for the dataset
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     #[command(flatten)]
-    recipe: RecipeArgs,
+    pub(crate) recipe: RecipeArgs,
     #[command(flatten)]
-    policy: PolicyArgs,
+    pub(crate) policy: PolicyArgs,
     /// Print what would be done, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-struct ConvertPlanArgs {
+pub(crate) struct ConvertPlanArgs {
     /// Directory of images: one directory per class, or splits of such
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
-    source: String,
+    pub(crate) source: String,
     /// Directory for the dataset
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     #[command(flatten)]
-    recipe: RecipeArgs,
+    pub(crate) recipe: RecipeArgs,
     /// What to do about images of no bytes: refuse the source, or leave them to be skipped when packed
     #[arg(long, value_enum, default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR", help_heading = "Damaged samples")]
-    on_error: OnError,
+    pub(crate) on_error: OnError,
     /// Print what would be done, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-struct PackArgs {
+pub(crate) struct PackArgs {
     /// Directory of the dataset
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     /// Where the source lies now [default: where it was when planned]
     #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
-    source: Option<String>,
+    pub(crate) source: Option<String>,
     /// Pack only the part of worker K of N, K from 0 to N-1 [default: everything]
     #[arg(long, value_name = "K/N", env = "SHARDPACK_WORKER")]
-    worker: Option<String>,
+    pub(crate) worker: Option<String>,
     #[command(flatten)]
-    policy: PolicyArgs,
+    pub(crate) policy: PolicyArgs,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-struct PublishArgs {
+pub(crate) struct PublishArgs {
     /// Directory of the dataset
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-struct VerifyArgs {
+pub(crate) struct VerifyArgs {
     /// Directory of the dataset, or of anybody's tar shards
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     /// The same as --source
     #[arg(value_name = "SRC", conflicts_with = "source")]
-    source_argument: Option<String>,
+    pub(crate) source_argument: Option<String>,
     /// How deep to look; each level includes those before it
     #[arg(long, value_enum, default_value_t = Level::Data, env = "SHARDPACK_LEVEL")]
-    level: Level,
+    pub(crate) level: Level,
     /// The source to compare with, for --level source
     #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
-    source: Option<String>,
+    pub(crate) source: Option<String>,
     /// Print the report as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
-    json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-struct InspectArgs {
+pub(crate) struct InspectArgs {
     /// Directory of the dataset
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     /// Show where this sample lies instead
     #[arg(value_name = "KEY")]
-    key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Print as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
-    json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
-struct CatArgs {
+pub(crate) struct CatArgs {
     /// Directory of the dataset
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    destination: String,
+    pub(crate) destination: String,
     /// Key of the sample, or KEY.FIELD
     #[arg(value_name = "KEY")]
-    key: String,
+    pub(crate) key: String,
     /// Field to write [default: the image]
     #[arg(
         long,
@@ -169,12 +168,12 @@ struct CatArgs {
         conflicts_with = "whole",
         env = "SHARDPACK_FIELD"
     )]
-    field: Option<String>,
+    pub(crate) field: Option<String>,
     /// Write the whole sample as it lies in the shard (`| tar x` unpacks it)
     #[arg(long, env = "SHARDPACK_WHOLE")]
-    whole: bool,
+    pub(crate) whole: bool,
     #[command(flatten)]
-    common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// What can change a byte of the output.
@@ -354,58 +353,12 @@ pub(crate) enum Log {
     Json,
 }
 
-/// Parses the process's arguments, runs the verb, and gives the exit code.
-pub fn main() -> u8 {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return u8::try_from(error.exit_code()).unwrap_or(2);
-        }
-    };
-    match cli.verb {
-        Verb::Convert(args) => settings::run("convert", &args.common, |running| {
-            let planning = settings::planning(
-                &args.source,
-                &args.destination,
-                &args.recipe,
-                args.policy.on_error,
-            )?;
-            let policy = settings::policy(&args.policy)?;
-            command::convert::run(&planning, policy, args.dry_run, running)
-        }),
-        Verb::Plan(args) => settings::run("plan", &args.common, |running| {
-            let planning =
-                settings::planning(&args.source, &args.destination, &args.recipe, args.on_error)?;
-            command::plan::run(&planning, args.dry_run, running)
-        }),
-        Verb::Pack(args) => settings::run("pack", &args.common, |running| {
-            let worker = settings::worker(args.worker.as_deref())?;
-            let policy = settings::policy(&args.policy)?;
-            command::pack::run(
-                &args.destination,
-                args.source.as_deref(),
-                worker,
-                policy,
-                running,
-            )
-        }),
-        Verb::Publish(args) => settings::run("publish", &args.common, |running| {
-            command::publish::run(&args.destination, running)
-        }),
-        Verb::Verify(args) => settings::run("verify", &args.common, |running| {
-            let source = args.source.as_deref().or(args.source_argument.as_deref());
-            let level = settings::level(args.level, source)?;
-            command::verify::run(&args.destination, level, source, args.json, running)
-        }),
-        Verb::Inspect(args) => settings::run("inspect", &args.common, |running| {
-            command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
-        }),
-        Verb::Cat(args) => settings::run("cat", &args.common, |running| {
-            let what = settings::part(args.field.as_deref(), args.whole);
-            command::cat::run(&args.destination, &args.key, what, running)
-        }),
-    }
+/// Parses the process's arguments; what is wrong with them, and help, is printed, and the exit code given.
+pub(crate) fn parse() -> Result<Cli, u8> {
+    Cli::try_parse().map_err(|error| {
+        let _ = error.print();
+        u8::try_from(error.exit_code()).unwrap_or(2)
+    })
 }
 
 /// The command as clap sees it, for tests and documentation.
@@ -433,11 +386,7 @@ mod tests {
                 let env = env
                     .unwrap_or_else(|| panic!("--{name} has no twin"))
                     .to_string_lossy();
-                assert!(
-                    env.starts_with(&twin),
-                    "{} --{name}: {env}",
-                    verb.get_name()
-                );
+                assert_eq!(env, twin, "{}", verb.get_name());
             }
         }
     }

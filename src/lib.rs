@@ -7,7 +7,7 @@
 //! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
 //! workers, one thread owning one shard; `publish` runs once, from records alone.
 //!
-//! Imports go downwards only: [`command`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`]) → parts ([`store`],
+//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`]) → parts ([`store`],
 //! [`format`], [`lookahead`]) → values ([`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
 //! the map with a sentence for each module.
 
@@ -32,6 +32,7 @@ pub mod publish;
 pub mod reactor;
 pub mod record;
 pub mod resume;
+pub mod run;
 pub mod sample;
 pub mod scan;
 pub mod settings;

@@ -1,24 +1,20 @@
 //! Flags become one checked value; the only place where two flags meet. Errors here come before the first byte is read.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::budget::default_memory;
 use crate::cli;
-use crate::command::cat::Part;
-use crate::command::summary::Summary;
 use crate::error::{Error, Result, reason};
 use crate::format::Format;
 use crate::labels::Labels;
 use crate::plan::{Cut, Order, Recipe};
 use crate::policy::Policy;
 use crate::probe::Validate;
-use crate::progress::{Counters, Reporter, Show};
+use crate::progress::Counters;
 use crate::sample::{SourcePath, show};
 use crate::scan::Rules;
 use crate::signal::Stop;
@@ -30,6 +26,17 @@ const SHARD_BYTES: u64 = 1_000_000_000;
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;
 
+/// What of a sample to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The image.
+    Image,
+    /// A field of this name.
+    Field(String),
+    /// The members as they lie in the shard.
+    Whole,
+}
+
 /// How to run, for every verb.
 pub struct Running {
     /// Shards at once.
@@ -40,8 +47,6 @@ pub struct Running {
     pub memory: u64,
     /// How to reach locations.
     pub access: Access,
-    /// Whether results go to stdout.
-    pub quiet: bool,
     /// Counts what happens.
     pub counters: Arc<Counters>,
     /// Says when to stop.
@@ -299,56 +304,8 @@ pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
     }
 }
 
-/// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
-pub(crate) fn run(
-    verb: &'static str,
-    args: &cli::CommonArgs,
-    work: impl FnOnce(&Running) -> Result<Summary>,
-) -> u8 {
-    let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
-    let show = match args.progress {
-        _ if args.quiet => Show::None,
-        cli::Progress::Auto if bar => Show::Bar,
-        cli::Progress::Auto | cli::Progress::Log => Show::Log,
-        cli::Progress::Bar => Show::Bar,
-        cli::Progress::None => Show::None,
-    };
-    log_to_stderr(args, show);
-    let started = std::time::Instant::now();
-    let counters = Arc::new(Counters::default());
-    let result = running(args, &counters).and_then(|running| {
-        let _reporter = Reporter::start(show, &counters);
-        work(&running)
-    });
-    let (mut summary, code) = match result {
-        Ok(summary) => {
-            let code = summary.exit_code;
-            (summary, code)
-        }
-        Err(error) => {
-            let code = error.kind().exit_code();
-            tell(&error, args.log);
-            (Summary::failed(&error), code)
-        }
-    };
-    summary.end(verb, code, started.elapsed());
-    if !args.quiet {
-        summary.print();
-    }
-    if let Some(path) = &args.summary
-        && let Err(error) = summary.write(&PathBuf::from(path))
-    {
-        tell(&error, args.log);
-        return if code == 0 {
-            error.kind().exit_code()
-        } else {
-            code
-        };
-    }
-    code
-}
-
-fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Result<Running> {
+/// Checks how to run.
+pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Result<Running> {
     let positive = |flag: &str, value: usize| match value {
         0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
         value => Ok(value),
@@ -367,37 +324,7 @@ fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Result<Running> 
             reads,
             fsync: !args.no_fsync,
         },
-        quiet: args.quiet,
         counters: Arc::clone(counters),
         stop: Stop::on_signals()?,
     })
-}
-
-fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
-    use tracing_subscriber::filter::LevelFilter;
-    let level = match show {
-        _ if args.quiet => LevelFilter::ERROR,
-        _ if args.verbose => LevelFilter::DEBUG,
-        Show::Log => LevelFilter::INFO,
-        Show::Bar | Show::None => LevelFilter::WARN,
-    };
-    let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(level)
-        .with_target(false);
-    // A second call, in tests, keeps the first subscriber.
-    let _ = match args.log {
-        cli::Log::Json => builder.json().flatten_event(true).try_init(),
-        cli::Log::Text => builder.with_ansi(false).without_time().try_init(),
-    };
-}
-
-fn tell(error: &Error, log: cli::Log) {
-    match log {
-        cli::Log::Text => {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-        }
-        cli::Log::Json => tracing::error!(exit_code = error.kind().exit_code(), "{error}"),
-    }
 }

@@ -9,22 +9,11 @@ use crate::error::{Error, Kind, Result};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::probe::image_field;
 use crate::record::{FieldRecord, SampleRecord};
-use crate::settings::Running;
+use crate::settings::{Part, Running};
 use crate::store::{self, Sink};
 
 /// Bytes read and written at once.
 const PIECE_BYTES: u64 = 8 << 20;
-
-/// What of a sample to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The image.
-    Image,
-    /// A field of this name.
-    Field(String),
-    /// The members as they lie in the shard.
-    Whole,
-}
 
 /// Writes a part of the sample `key` (or `key.field`).
 pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {

@@ -7,9 +7,10 @@ use std::path::Path;
 use crate::support::files;
 
 /// The layers of `src/lib.rs` from top to bottom; a module may import from its own and those below.
-const LAYERS: [(&str, &[&str]); 4] = [
-    // One layer with the command line: settings hold what commands take, commands take what settings hold.
-    ("command", &["main", "lib", "cli", "settings", "command"]),
+const LAYERS: [(&str, &[&str]); 6] = [
+    ("run", &["main", "lib", "run"]),
+    ("command", &["command"]),
+    ("settings", &["settings", "cli"]),
     ("stages", &["pipeline", "publish", "verify", "resume"]),
     (
         "parts",

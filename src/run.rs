@@ -1,0 +1,141 @@
+//! One run of the program: arguments parsed, the verb called, its error told, its summary written, the exit code given.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::cli::{self, Verb};
+use crate::command::summary::Summary;
+use crate::error::{Error, Result};
+use crate::progress::{Counters, Reporter, Show};
+use crate::settings::Running;
+use crate::{command, settings};
+
+/// Parses the process's arguments, runs the verb, and gives the exit code.
+pub fn main() -> u8 {
+    let cli = match cli::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    match cli.verb {
+        Verb::Convert(args) => run("convert", &args.common, |running| {
+            let planning = settings::planning(
+                &args.source,
+                &args.destination,
+                &args.recipe,
+                args.policy.on_error,
+            )?;
+            let policy = settings::policy(&args.policy)?;
+            command::convert::run(&planning, policy, args.dry_run, running)
+        }),
+        Verb::Plan(args) => run("plan", &args.common, |running| {
+            let planning =
+                settings::planning(&args.source, &args.destination, &args.recipe, args.on_error)?;
+            command::plan::run(&planning, args.dry_run, running)
+        }),
+        Verb::Pack(args) => run("pack", &args.common, |running| {
+            let worker = settings::worker(args.worker.as_deref())?;
+            let policy = settings::policy(&args.policy)?;
+            command::pack::run(
+                &args.destination,
+                args.source.as_deref(),
+                worker,
+                policy,
+                running,
+            )
+        }),
+        Verb::Publish(args) => run("publish", &args.common, |running| {
+            command::publish::run(&args.destination, running)
+        }),
+        Verb::Verify(args) => run("verify", &args.common, |running| {
+            let source = args.source.as_deref().or(args.source_argument.as_deref());
+            let level = settings::level(args.level, source)?;
+            command::verify::run(&args.destination, level, source, args.json, running)
+        }),
+        Verb::Inspect(args) => run("inspect", &args.common, |running| {
+            command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
+        }),
+        Verb::Cat(args) => run("cat", &args.common, |running| {
+            let what = settings::part(args.field.as_deref(), args.whole);
+            command::cat::run(&args.destination, &args.key, what, running)
+        }),
+    }
+}
+
+/// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
+fn run(
+    verb: &'static str,
+    args: &cli::CommonArgs,
+    work: impl FnOnce(&Running) -> Result<Summary>,
+) -> u8 {
+    let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
+    let show = match args.progress {
+        _ if args.quiet => Show::None,
+        cli::Progress::Auto if bar => Show::Bar,
+        cli::Progress::Auto | cli::Progress::Log => Show::Log,
+        cli::Progress::Bar => Show::Bar,
+        cli::Progress::None => Show::None,
+    };
+    log_to_stderr(args, show);
+    let started = std::time::Instant::now();
+    let counters = Arc::new(Counters::default());
+    let result = settings::running(args, &counters).and_then(|running| {
+        let _reporter = Reporter::start(show, &counters);
+        work(&running)
+    });
+    let (mut summary, code) = match result {
+        Ok(summary) => {
+            let code = summary.exit_code;
+            (summary, code)
+        }
+        Err(error) => {
+            let code = error.kind().exit_code();
+            tell(&error, args.log);
+            (Summary::failed(&error), code)
+        }
+    };
+    summary.end(verb, code, started.elapsed());
+    // Damage is told even to those who want errors only.
+    if !args.quiet || code != 0 {
+        summary.print();
+    }
+    if let Some(path) = &args.summary
+        && let Err(error) = summary.write(&PathBuf::from(path))
+    {
+        tell(&error, args.log);
+        return if code == 0 {
+            error.kind().exit_code()
+        } else {
+            code
+        };
+    }
+    code
+}
+
+fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
+    use tracing_subscriber::filter::LevelFilter;
+    let level = match show {
+        _ if args.quiet => LevelFilter::ERROR,
+        _ if args.verbose => LevelFilter::DEBUG,
+        Show::Log => LevelFilter::INFO,
+        Show::Bar | Show::None => LevelFilter::WARN,
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_target(false);
+    // A second call, in tests, keeps the first subscriber.
+    let _ = match args.log {
+        cli::Log::Json => builder.json().flatten_event(true).try_init(),
+        cli::Log::Text => builder.with_ansi(false).without_time().try_init(),
+    };
+}
+
+fn tell(error: &Error, log: cli::Log) {
+    match log {
+        cli::Log::Text => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+        }
+        cli::Log::Json => tracing::error!(exit_code = error.kind().exit_code(), "{error}"),
+    }
+}
