@@ -22,6 +22,8 @@ pub enum Kind {
     Transient,
     /// A signal stopped the run; holds its number.
     Interrupted(i32),
+    /// Given up because something else failed, which is the error to tell.
+    Cancelled,
     /// Everything else.
     Failed,
 }
@@ -30,7 +32,7 @@ impl Kind {
     /// The process exit code, the same for every verb.
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Failed => 1,
+            Kind::Failed | Kind::Cancelled => 1,
             Kind::Usage => 2,
             Kind::Source | Kind::Sample => 3,
             Kind::Damage => 4,
@@ -164,6 +166,7 @@ mod tests {
     fn every_kind_has_the_exit_code_of_the_contract() {
         let codes = [
             (Kind::Failed, 1),
+            (Kind::Cancelled, 1),
             (Kind::Usage, 2),
             (Kind::Source, 3),
             (Kind::Sample, 3),

@@ -93,9 +93,8 @@ pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
         threads.into_iter().map(join).collect()
     });
     // The error that made the others stop is the one to tell.
-    let cancelled = |error: &Error| error.to_string() == CANCELLED;
     let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
-    errors.sort_by_key(cancelled);
+    errors.sort_by_key(|error| error.kind() == Kind::Cancelled);
     if let Some(error) = errors.into_iter().next() {
         return Err(error);
     }
@@ -112,8 +111,6 @@ pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
 
 const JPEG_START: &[u8] = &[0xFF, 0xD8];
 const JPEG_END: &[u8] = &[0xFF, 0xD9];
-
-const CANCELLED: &str = "stopped because another shard failed";
 
 struct Worker<'a> {
     run: &'a Run<'a>,
@@ -155,7 +152,10 @@ impl Worker<'_> {
     fn check_stop(&self) -> Result<()> {
         self.run.stop.check()?;
         if self.shared.failed.load(Ordering::Relaxed) {
-            return Err(Error::failed(CANCELLED));
+            return Err(Error::new(
+                Kind::Cancelled,
+                "stopped because another shard failed",
+            ));
         }
         Ok(())
     }

@@ -606,7 +606,10 @@ impl LocalSink {
             let entry = entry?;
             let path = entry.path();
             if entry.file_type()?.is_dir() {
-                self.walk(&path, visit)?;
+                // The root of a fresh ext4 volume has it, and only root may look inside.
+                if entry.file_name() != "lost+found" {
+                    self.walk(&path, visit)?;
+                }
             } else {
                 visit(&entry, &path)?;
             }
