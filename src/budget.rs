@@ -118,6 +118,22 @@ fn too_little(memory: u64, needed: u64, what: &str, lower: &str) -> Error {
     ))
 }
 
+/// Shards at once that keep `cores` busy to the end: with few shards one job more than cores is better than a core that idles
+/// while the last shard is made.
+pub fn balanced_jobs(cores: usize, shards: usize) -> usize {
+    // With many shards the last round is a small part of the whole.
+    if shards >= 16 * cores {
+        return cores;
+    }
+    let last_round = |jobs: usize| match shards % jobs {
+        0 => jobs,
+        left => left,
+    };
+    (cores..=2 * cores)
+        .find(|&jobs| last_round(jobs) >= cores)
+        .unwrap_or(cores)
+}
+
 /// The memory a run may use when nothing is said: a quarter of the machine's or the control group's.
 pub fn default_memory() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo")
@@ -220,6 +236,15 @@ mod tests {
         assert_eq!(divide(700 << 20, 4, 64, &plan).unwrap().jobs, 1);
         assert_eq!(divide(2500 << 20, 4, 64, &plan).unwrap().jobs, 4);
         assert!(divide(256 << 20, 4, 64, &plan).is_err());
+    }
+
+    #[test]
+    fn no_core_idles_while_the_last_shards_are_made() {
+        for (shards, jobs) in [(1, 2), (2, 2), (3, 3), (4, 2), (5, 3), (7, 4), (148, 2)] {
+            assert_eq!(balanced_jobs(2, shards), jobs, "{shards} shards");
+        }
+        assert_eq!(balanced_jobs(8, 9), 9);
+        assert_eq!(balanced_jobs(1, 3), 1);
     }
 
     #[test]

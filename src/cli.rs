@@ -273,7 +273,7 @@ pub(crate) struct PolicyArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct CommonArgs {
-    /// Shards at once [default: number of cores]
+    /// Shards at once [default: number of cores, a few more when few shards divide better so]
     #[arg(long, value_name = "N", env = "SHARDPACK_JOBS")]
     pub(crate) jobs: Option<usize>,
     /// Reads of source files in flight at most

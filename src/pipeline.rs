@@ -29,6 +29,8 @@ pub struct Run<'a> {
     pub stored: &'a Stored,
     /// What each packer may hold.
     pub budget: Budget,
+    /// Cores to keep busy.
+    pub cores: usize,
     /// What to do about samples at fault.
     pub policy: Policy,
     /// Samples skipped by earlier runs of this plan.
@@ -55,6 +57,8 @@ pub struct Outcome {
 /// State shared by the packers of one run.
 struct Shared {
     next: AtomicUsize,
+    /// Packers at work.
+    active: AtomicUsize,
     failed: AtomicBool,
     skipped: AtomicU64,
     outcome: Mutex<Outcome>,
@@ -62,13 +66,14 @@ struct Shared {
 
 /// Packs the shards of these numbers, several at once.
 pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
+    let jobs = run.budget.jobs.clamp(1, shards.len().max(1));
     let shared = Shared {
         next: AtomicUsize::new(0),
+        active: AtomicUsize::new(jobs),
         failed: AtomicBool::new(false),
         skipped: AtomicU64::new(run.skipped_before),
         outcome: Mutex::default(),
     };
-    let jobs = run.budget.jobs.clamp(1, shards.len().max(1));
     let results: Vec<Result<()>> = std::thread::scope(|scope| {
         let worker = |_| {
             scope.spawn(|| {
@@ -125,8 +130,10 @@ impl Worker<'_> {
         while let Some(shard) = ahead.next_shard() {
             self.pack_shard(shard?, &mut ahead)?;
         }
-        // The others still pack: with fewer shards left than cores, reading for them is what there is to share.
-        source.lend(1);
+        // With fewer packers left than cores, reading for them is what there is to share.
+        if self.shared.active.fetch_sub(1, Ordering::Relaxed) <= self.run.cores {
+            source.lend(1);
+        }
         Ok(())
     }
 

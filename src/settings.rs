@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::budget::default_memory;
+use crate::budget::{balanced_jobs, default_memory};
 use crate::cli;
 use crate::error::{Error, Result, reason};
 use crate::format::Format;
@@ -39,8 +39,10 @@ pub enum Part {
 
 /// How to run, for every verb.
 pub struct Running {
-    /// Shards at once.
-    pub jobs: usize,
+    /// Shards at once, if the user said how many.
+    pub jobs: Option<usize>,
+    /// Cores to keep busy: those there are, fewer when fewer shards at once were asked for.
+    pub cores: usize,
     /// Reads in flight at most.
     pub reads: usize,
     /// Memory to stay within.
@@ -51,6 +53,14 @@ pub struct Running {
     pub counters: Arc<Counters>,
     /// Says when to stop.
     pub stop: Stop,
+}
+
+impl Running {
+    /// Shards at once, for this many shards.
+    pub fn jobs_for(&self, shards: usize) -> usize {
+        self.jobs
+            .unwrap_or_else(|| balanced_jobs(self.cores, shards))
+    }
 }
 
 /// What to plan, checked.
@@ -317,7 +327,8 @@ pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Resul
         reads = reads.min((limit / 2).max(1) as usize);
     }
     Ok(Running {
-        jobs: positive("--jobs", args.jobs.unwrap_or(cores))?,
+        jobs: args.jobs,
+        cores: cores.min(positive("--jobs", args.jobs.unwrap_or(cores))?),
         reads,
         memory: args.memory.unwrap_or_else(default_memory),
         access: Access {

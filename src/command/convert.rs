@@ -27,7 +27,8 @@ pub fn run(
         )));
     }
     // Before anything is written: a destination is not claimed for a run that cannot start.
-    let budget = divide(running.memory, running.jobs, running.reads, &draft.plan)?;
+    let jobs = running.jobs_for(draft.plan.shards.len());
+    let budget = divide(running.memory, jobs, running.reads, &draft.plan)?;
     let published = plan::published(&draft, sink.as_ref())?.is_some();
     let stored = plan::store_plan(&draft, sink.as_ref())?;
     // The compact listing is not needed any more, and packing wants the memory.

@@ -29,7 +29,8 @@ pub fn run(
     })?;
     let source = store::source(&location, &running.access)?;
     sink.sweep()?;
-    let budget = divide(running.memory, running.jobs, running.reads, &stored.plan)?;
+    let jobs = running.jobs_for(stored.plan.shards.len());
+    let budget = divide(running.memory, jobs, running.reads, &stored.plan)?;
     let packed = pack(
         &stored,
         source.as_ref(),
@@ -83,6 +84,7 @@ pub fn pack(
         sink,
         stored,
         budget,
+        cores: running.cores,
         policy,
         skipped_before: skipped.len() as u64,
         counters: &running.counters,
@@ -94,7 +96,7 @@ pub fn pack(
         sum(&todo, |shard| shard.source_bytes),
         todo.len() as u64,
     );
-    source.lend(running.jobs.saturating_sub(budget.jobs.min(todo.len())));
+    source.lend(running.cores.saturating_sub(budget.jobs.min(todo.len())));
     let outcome = pipeline::pack(&run, &todo)?;
     if !outcome.refused.is_empty() {
         return Err(refusal(&outcome.refused, policy, outcome.skips));

@@ -61,7 +61,7 @@ pub fn run(
     let shards = || manifest.iter().flat_map(|manifest| manifest.shards());
     let budget = divide_verification(
         running.memory,
-        running.jobs,
+        running.jobs_for(shards().count()),
         running.reads,
         manifest.as_ref().map_or(0, |manifest| manifest.samples),
         shards().map(|(_, shard)| shard.samples).max().unwrap_or(0),
