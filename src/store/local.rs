@@ -630,6 +630,25 @@ fn machine() -> &'static str {
     })
 }
 
+/// Gives `temporary` the name `path` if nothing has it.
+fn place_if_absent(temporary: &Path, path: &Path) -> io::Result<()> {
+    use rustix::io::Errno;
+    // A hard link is the one way that network file systems have too; FAT and its like know only the other.
+    let linkless = [Errno::PERM, Errno::OPNOTSUPP, Errno::NOSYS].map(Errno::raw_os_error);
+    match fs::hard_link(temporary, path) {
+        Err(error) if error.raw_os_error().is_some_and(|e| linkless.contains(&e)) => {
+            rename_if_absent(temporary, path)
+        }
+        placed => placed,
+    }
+}
+
+fn rename_if_absent(temporary: &Path, path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let flags = RenameFlags::NOREPLACE;
+    Ok(renameat_with(CWD, temporary, CWD, path, flags)?)
+}
+
 fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(".tmp")
 }
@@ -711,9 +730,8 @@ impl Sink for LocalSink {
 
     fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
         let path = self.path(name)?;
-        // A hard link is the one way to give a name only if it is free that every file system of note has.
         self.write(&path, body, |temporary| {
-            match fs::hard_link(temporary, &path) {
+            match place_if_absent(temporary, &path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
                 placed => placed.map(|()| true),
             }
@@ -876,6 +894,28 @@ impl Drop for LocalShard {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_placing_leave_what_is_there_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let [new, path] = ["new", "path"].map(|name| dir.path().join(name));
+        for place in [place_if_absent, rename_if_absent] {
+            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(&new);
+            fs::write(&new, "first").unwrap();
+            place(&new, &path).unwrap();
+            let _ = fs::remove_file(&new);
+            fs::write(&new, "second").unwrap();
+            let error = place(&new, &path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         }
     }
 }

@@ -154,4 +154,127 @@ mod tests {
         };
         assert_eq!(error.kind(), crate::error::Kind::Usage);
     }
+
+    /// What every sink owes its callers; each backend runs it on an empty destination.
+    fn sink_contract(sink: &dyn Sink) {
+        assert_eq!(sink.list("").unwrap(), []);
+        assert_eq!(sink.get("a/b.json").unwrap(), None);
+
+        sink.put("a/b.json", b"one").unwrap();
+        sink.put("a/b.json", b"two").unwrap();
+        assert_eq!(sink.get("a/b.json").unwrap().unwrap(), "two");
+        assert!(!sink.put_if_absent("a/b.json", b"three").unwrap());
+        assert_eq!(sink.get("a/b.json").unwrap().unwrap(), "two");
+        assert!(sink.put_if_absent("a/c.json", b"").unwrap());
+        assert_eq!(sink.get("a/c.json").unwrap().unwrap(), "");
+
+        let content: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
+        let mut writer = sink.create("data/x.tar").unwrap();
+        for piece in content.chunks(3000).chain([&content[..0]]) {
+            writer.write_all(piece).unwrap();
+        }
+        assert_eq!(
+            sink.get("data/x.tar").unwrap(),
+            None,
+            "not before its commit"
+        );
+        assert!(sink.list("data").unwrap().is_empty());
+        writer.commit(crc32fast::hash(&content)).unwrap();
+        assert_eq!(sink.get("data/x.tar").unwrap().unwrap(), content);
+        let mut dropped = sink.create("data/y.tar").unwrap();
+        dropped.write_all(&content).unwrap();
+        drop(dropped);
+        let all = [("a/b.json", 3), ("a/c.json", 0), ("data/x.tar", 200_000)];
+        let all = all.map(|(name, size): (&str, u64)| (name.to_owned(), size));
+        assert_eq!(sink.list("").unwrap(), all, "dropped, it leaves nothing");
+        assert_eq!(sink.list("data").unwrap(), all[2..]);
+
+        let mut read = Vec::new();
+        let mut reader = sink.open("data/x.tar").unwrap();
+        reader.read_to_end(&mut read).unwrap();
+        assert_eq!(read, content);
+        let range = |offset, length| sink.range("data/x.tar", offset, length);
+        assert_eq!(range(1000, 5000).unwrap(), content[1000..6000]);
+        assert_eq!(range(200_000, 0).unwrap(), "");
+        for (offset, length) in [(199_999, 2), (u64::MAX, 1), (0, usize::MAX)] {
+            let error = range(offset, length).unwrap_err();
+            assert_eq!(error.kind(), crate::error::Kind::Damage);
+        }
+        for name in ["../x", "/x", "a/../../x"] {
+            assert!(sink.put(name, b"").is_err() && sink.get(name).is_err());
+        }
+    }
+
+    #[test]
+    fn the_local_sink_keeps_the_contract() {
+        for fsync in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let access = Access { reads: 2, fsync };
+            let location = dir.path().join("new/out");
+            let sink = sink(location.to_str().unwrap(), &access).unwrap();
+            sink_contract(sink.as_ref());
+        }
+    }
+
+    /// What every source owes its callers, for a source that holds only `c/a.jpg` with this content; `change` makes it longer.
+    fn source_contract(source: &dyn Source, content: &[u8], change: &dyn Fn()) {
+        let listing = source.list().unwrap();
+        let dirs: Vec<_> = listing.dirs.iter().filter(|dir| !dir.is_empty()).collect();
+        let [dir] = dirs[..] else {
+            panic!("{listing:?}")
+        };
+        let file = dir.file(0);
+        let field = Field {
+            name: "jpg".into(),
+            path: dir.path_of(0),
+            size: file.size,
+            version: file.version(),
+        };
+        assert_eq!((dir.len(), field.path.to_string()), (1, "c/a.jpg".into()));
+        assert_eq!(field.size, content.len() as u64);
+
+        let mut streamed = Vec::new();
+        let mut stream = source.stream(&field).unwrap();
+        stream.read_to_end(&mut streamed).unwrap();
+        assert_eq!(streamed, content);
+        assert_eq!(source.range(&field, 1, 3).unwrap(), content[1..4]);
+        let pending: Vec<_> = (0..9).map(|_| source.start(&field)).collect();
+        for pending in pending {
+            let buffer = pending.wait().unwrap();
+            assert_eq!(&*buffer, content);
+            assert_eq!(buffer.crc32, crc32fast::hash(content));
+            source.recycle(buffer);
+        }
+
+        change();
+        let refused = |error: Error, name: &str| {
+            assert_eq!(error.kind(), crate::error::Kind::Source);
+            assert!(error.to_string().contains(name), "{error}");
+        };
+        let changed = source.start(&field).wait();
+        refused(changed.unwrap_err(), "c/a.jpg");
+        let mut stream = source.stream(&field).unwrap();
+        assert!(stream.read_to_end(&mut Vec::new()).is_err());
+        let gone = Field {
+            path: crate::sample::SourcePath::new("c/gone.jpg"),
+            ..field
+        };
+        refused(source.start(&gone).wait().unwrap_err(), "c/gone.jpg");
+    }
+
+    #[test]
+    fn the_local_source_keeps_the_contract() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c/a.jpg");
+        std::fs::create_dir(dir.path().join("c")).unwrap();
+        std::fs::write(&path, b"0123456789").unwrap();
+        let access = Access {
+            reads: 2,
+            fsync: false,
+        };
+        let source = source(dir.path().to_str().unwrap(), &access).unwrap();
+        source_contract(source.as_ref(), b"0123456789", &|| {
+            std::fs::write(&path, b"0123456789+").unwrap();
+        });
+    }
 }
