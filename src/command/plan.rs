@@ -195,8 +195,8 @@ fn write_description(
         };
         writeln!(
             out,
-            "odd       {} files that are neither images nor share an image's name: {}{more}",
-            count_text(notes.odd),
+            "odd       {}, neither images nor named like one: {}{more}",
+            counted(notes.odd, "file"),
             named.join(", ")
         )?;
     }

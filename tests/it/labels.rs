@@ -275,7 +275,7 @@ fn hidden_and_odd_files_are_counted() {
         .exits(0)
         .says(&[
             "3 hidden files and directories",
-            "1 files that are neither",
+            "1 file, neither",
             "cat/Thumbs.db",
         ]);
     assert_eq!(data.convert(&[]).manifest()["samples"], 2);
