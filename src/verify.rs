@@ -7,7 +7,6 @@ use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -364,8 +363,9 @@ impl Verification<'_> {
         };
         match (&index, self.level) {
             (Some(record), Level::Data | Level::Source) => {
+                let layout = manifest.recipe.format.layout();
                 let mut watcher = Watcher::new(self, record, manifest, shared);
-                record_layout(manifest)
+                layout
                     .check(&mut scanner, record, &mut watcher)
                     .map_err(failed)?;
                 findings.append(&mut watcher.findings);
@@ -420,7 +420,7 @@ impl Verification<'_> {
         if self.level < Level::Data {
             return Ok(None);
         }
-        let record = match decode(&shard.index, &file) {
+        let record = match ShardRecord::decode(&shard.index, &file) {
             Ok(record) => record,
             Err(error) if error.kind() == Kind::Damage => {
                 findings.push(Finding::new(&shard.index, error.to_string()));
@@ -496,14 +496,6 @@ impl Verification<'_> {
             .collect();
         lock(&shared.report).findings.extend(findings);
     }
-}
-
-fn record_layout(manifest: &Manifest) -> &'static dyn crate::format::Layout {
-    manifest.recipe.format.layout()
-}
-
-fn decode(name: &str, file: &Bytes) -> Result<ShardRecord> {
-    ShardRecord::decode(name, file)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
