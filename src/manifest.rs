@@ -139,5 +139,5 @@ impl Manifest {
 
 /// Name of a snapshot below the destination.
 pub fn snapshot_name(number: u64) -> String {
-    format!("{}/snapshots/{number:08}.json", STATE)
+    format!("{STATE}/snapshots/{number:08}.json")
 }

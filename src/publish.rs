@@ -46,29 +46,30 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
     let snapshot = snapshot_name(manifest.snapshot);
     if !sink.put_if_absent(&snapshot, &text)? {
         let theirs = sink.get(&snapshot)?.unwrap_or_default();
-        let same_plan =
-            Manifest::decode(&snapshot, &theirs).is_ok_and(|theirs| theirs.plan == manifest.plan);
-        if theirs != text && same_plan {
-            return Err(Error::new(
-                Kind::Damage,
-                format!(
-                    "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink}`"
-                ),
-            ));
-        }
         if theirs != text {
-            return Err(Error::new(
-                Kind::Conflict,
-                format!(
-                    "{sink}/{snapshot} was published by another plan: choose another destination"
-                ),
-            ));
+            return Err(disagreement(sink, &snapshot, &theirs, &manifest.plan));
         }
     }
     if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
         sink.put(MANIFEST, &text)?;
     }
     Ok(manifest)
+}
+
+/// Why the snapshot that is there is not the one to be put: our own shards changed since, or another plan was first.
+fn disagreement(sink: &dyn Sink, snapshot: &str, theirs: &[u8], plan: &str) -> Error {
+    match Manifest::decode(snapshot, theirs) {
+        Ok(theirs) if theirs.plan == plan => Error::new(
+            Kind::Damage,
+            format!(
+                "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink}`"
+            ),
+        ),
+        _ => Error::new(
+            Kind::Conflict,
+            format!("{sink}/{snapshot} was published by another plan: choose another destination"),
+        ),
+    }
 }
 
 /// Reads a shard's record whole, so that what the manifest says of it was really there.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::budget::{balanced_jobs, default_memory};
+use crate::budget::{Budget, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Result, reason};
 use crate::format::Format;
 use crate::labels::Labels;
-use crate::plan::{Cut, Order, Recipe};
+use crate::plan::{Cut, Order, Plan, Recipe};
 use crate::policy::Policy;
 use crate::probe::Validate;
 use crate::progress::Counters;
@@ -60,6 +60,12 @@ impl Running {
     pub fn jobs_for(&self, shards: usize) -> usize {
         self.jobs
             .unwrap_or_else(|| balanced_jobs(self.cores, shards))
+    }
+
+    /// What each packer of this plan may hold.
+    pub fn budget(&self, plan: &Plan) -> Result<Budget> {
+        let jobs = self.jobs_for(plan.shards.len());
+        divide(self.memory, jobs, self.reads, plan)
     }
 }
 

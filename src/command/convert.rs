@@ -2,7 +2,6 @@
 
 use super::summary::Summary;
 use super::{pack, plan};
-use crate::budget::divide;
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::publish::publish;
@@ -27,8 +26,7 @@ pub fn run(
         )));
     }
     // Before anything is written: a destination is not claimed for a run that cannot start.
-    let jobs = running.jobs_for(draft.plan.shards.len());
-    let budget = divide(running.memory, jobs, running.reads, &draft.plan)?;
+    let budget = running.budget(&draft.plan)?;
     let published = plan::published(&draft, sink.as_ref())?.is_some();
     let stored = plan::store_plan(&draft, sink.as_ref())?;
     // The compact listing is not needed any more, and packing wants the memory.

@@ -133,8 +133,7 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
     for split in &manifest.splits {
         writeln!(
             out,
-            "
-split {}: {}, {}, {}",
+            "\nsplit {}: {}, {}, {}",
             split.name,
             counted(split.samples, "sample"),
             counted(split.shards.len() as u64, "shard"),

@@ -2,7 +2,7 @@
 
 use super::plan::planned_source;
 use super::summary::Summary;
-use crate::budget::{Budget, divide};
+use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::pipeline::{self, Run};
 use crate::policy::Policy;
@@ -29,8 +29,7 @@ pub fn run(
     })?;
     let source = store::source(&location, &running.access)?;
     sink.sweep()?;
-    let jobs = running.jobs_for(stored.plan.shards.len());
-    let budget = divide(running.memory, jobs, running.reads, &stored.plan)?;
+    let budget = running.budget(&stored.plan)?;
     let packed = pack(
         &stored,
         source.as_ref(),

@@ -48,7 +48,7 @@ pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summ
 }
 
 fn source_name(digest: &str) -> String {
-    format!("{}/plan/{digest}/{SOURCE_FILE}", STATE)
+    format!("{STATE}/plan/{digest}/{SOURCE_FILE}")
 }
 
 /// Where the source was when this plan was stored by `plan`.
