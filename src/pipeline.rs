@@ -392,14 +392,11 @@ impl Worker<'_> {
         }
         bodies.sort_by_key(|(name, _)| *name);
         let placed = packer.append(out, &sample.key, &mut bodies)?;
-        let source = sample.image();
+        let image_path = sample.image().map(|field| field.path.clone());
         Ok(SampleRecord {
             key: sample.key.clone(),
             label: sample.label,
-            source_path: source.map(|field| field.path.clone()).unwrap_or_default(),
-            source_version: source.map_or(crate::sample::Version::Mtime(0), |field| {
-                field.version.clone()
-            }),
+            source_path: image_path.unwrap_or_default(),
             offset: placed.offset,
             length: placed.length,
             image,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::probe::{ImageFormat, ImageInfo};
-use crate::sample::{SourcePath, Version};
+use crate::sample::SourcePath;
 
 /// The index's columns. `docs/formats.md` explains them.
 pub const SCHEMA: &str = "message shardpack_index {
@@ -33,7 +33,6 @@ pub const SCHEMA: &str = "message shardpack_index {
   required binary class (UTF8);
   required binary source_path (UTF8);
   optional binary source_path_bytes;
-  required binary source_version (UTF8);
   required int64 offset;
   required int64 length;
   optional int32 width;
@@ -83,7 +82,7 @@ pub struct FieldRecord {
 }
 
 /// One packed sample.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleRecord {
     /// Unique over the dataset.
     pub key: String,
@@ -91,8 +90,6 @@ pub struct SampleRecord {
     pub label: u32,
     /// The image's path below the source's root.
     pub source_path: SourcePath,
-    /// State of the image file at planning time.
-    pub source_version: Version,
     /// First byte of the sample in the shard, framing included.
     pub offset: u64,
     /// Bytes from there to the next sample.
@@ -101,21 +98,6 @@ pub struct SampleRecord {
     pub image: Option<ImageInfo>,
     /// Its fields in shard order.
     pub fields: Vec<FieldRecord>,
-}
-
-impl Default for SampleRecord {
-    fn default() -> Self {
-        Self {
-            key: String::new(),
-            label: 0,
-            source_path: SourcePath::default(),
-            source_version: Version::Mtime(0),
-            offset: 0,
-            length: 0,
-            image: None,
-            fields: Vec::new(),
-        }
-    }
 }
 
 /// A sample or file with a remark: why it was skipped, or what is odd about it.
@@ -306,13 +288,7 @@ impl ShardRecord {
                         let present = rows.iter().map(|r| i16::from(odd(&r))).collect();
                         (rows.iter().filter(odd).map(bytes).collect(), Some(present))
                     }
-                    8 => (
-                        rows.iter()
-                            .map(|r| text(&r.source_version.to_string()))
-                            .collect(),
-                        None,
-                    ),
-                    13 => {
+                    12 => {
                         let present = rows.iter().map(|r| i16::from(r.image.is_some())).collect();
                         let names = rows
                             .iter()
@@ -332,7 +308,7 @@ impl ShardRecord {
             ColumnWriter::Int32ColumnWriter(column) => {
                 let present: Vec<i16> = rows.iter().map(|r| i16::from(r.image.is_some())).collect();
                 let side = |image: ImageInfo| {
-                    if index == 11 {
+                    if index == 10 {
                         image.width
                     } else {
                         image.height
@@ -350,12 +326,12 @@ impl ShardRecord {
                 let values: Vec<i64> = match index {
                     3 => (0..rows.len() as i64).collect(),
                     4 => rows.map(|r| i64::from(r.label)).collect(),
-                    9 => rows.map(|r| r.offset as i64).collect(),
-                    10 => rows.map(|r| r.length as i64).collect(),
+                    8 => rows.map(|r| r.offset as i64).collect(),
+                    9 => rows.map(|r| r.length as i64).collect(),
                     _ => {
                         let value = |f: &FieldRecord| match index {
-                            15 => f.offset as i64,
-                            16 => f.length as i64,
+                            14 => f.offset as i64,
+                            15 => f.length as i64,
                             _ => i64::from(f.crc32),
                         };
                         let (levels, repeated) = self.list_levels();
@@ -628,20 +604,19 @@ fn read_rows(
     let labels = numbers(4)?;
     let paths = texts(6)?;
     let path_bytes = Column::<ByteArrayType>::read(group, 7)?.optional(rows)?;
-    let versions = texts(8)?;
-    let (offsets, lengths) = (numbers(9)?, numbers(10)?);
-    let (widths, heights) = (sides(11)?, sides(12)?);
-    let formats = Column::<ByteArrayType>::read(group, 13)?.optional(rows)?;
-    let names = Column::<ByteArrayType>::read(group, 14)?;
+    let (offsets, lengths) = (numbers(8)?, numbers(9)?);
+    let (widths, heights) = (sides(10)?, sides(11)?);
+    let formats = Column::<ByteArrayType>::read(group, 12)?.optional(rows)?;
+    let names = Column::<ByteArrayType>::read(group, 13)?;
     let field_numbers =
         |index| Column::<Int64Type>::read(group, index)?.required(names.values.len());
-    let (starts, sizes, sums) = (field_numbers(15)?, field_numbers(16)?, field_numbers(17)?);
+    let (starts, sizes, sums) = (field_numbers(14)?, field_numbers(15)?, field_numbers(16)?);
 
     let mut field = 0;
     let mut level = 0;
-    let mut rest = versions.into_iter().zip(paths).zip(path_bytes).zip(formats);
+    let mut rest = paths.into_iter().zip(path_bytes).zip(formats);
     for (row, key) in keys.into_iter().enumerate() {
-        let Some((((version, path), bytes), format)) = rest.next() else {
+        let Some(((path, bytes), format)) = rest.next() else {
             break;
         };
         let mut fields = Vec::new();
@@ -675,7 +650,6 @@ fn read_rows(
             label: u32::try_from(labels[row])
                 .map_err(|_| ParquetError::General(format!("label {}", labels[row])))?,
             source_path: SourcePath::new(bytes.unwrap_or(path).data()),
-            source_version: string(version)?.parse().map_err(ParquetError::General)?,
             offset: count(offsets[row])?,
             length: count(lengths[row])?,
             image,
@@ -698,7 +672,6 @@ mod tests {
             } else {
                 format!("cat/{i}.jpg").into_bytes()
             }),
-            source_version: Version::Mtime(i as i64 * 1_000_000_007),
             offset: i as u64 * 2048,
             length: 2048,
             image: i.is_multiple_of(2).then_some(ImageInfo {

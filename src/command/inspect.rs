@@ -168,15 +168,14 @@ fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
 
 fn describe_row(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> String {
     let mut out = format!(
-        "sample  {}\nshard   {} bytes {}..{}\nlabel   {} ({})\nsource  {} ({})\n",
+        "sample  {}\nshard   {} bytes {}..{}\nlabel   {} ({})\nsource  {}\n",
         row.key,
         shard.name,
         row.offset,
         row.offset + row.length,
         row.label,
         class(row, manifest),
-        row.source_path,
-        row.source_version
+        row.source_path
     );
     if let Some(image) = row.image {
         out.push_str(&format!(
@@ -219,7 +218,6 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
         "label": row.label,
         "class": class(row, manifest),
         "source_path": row.source_path,
-        "source_version": row.source_version,
         "format": row.image.map(|image| image.format.name()),
         "width": row.image.map(|image| image.width),
         "height": row.image.map(|image| image.height),

@@ -9,9 +9,7 @@ import pytest
 from PIL import Image
 
 BLOCK = 512
-COLUMNS = (
-    "key split shard ordinal label class source_path source_version offset length width height format fields".split()
-)
+COLUMNS = "key split shard ordinal label class source_path offset length width height format fields".split()
 EVERY_FIELD = """
     select shard, key, unnest(fields, recursive := true)
     from read_parquet('{}/index/*.parquet')
@@ -76,7 +74,6 @@ def test_rows_say_what_the_sample_is_and_where_it_came_from(dataset):
             assert (row["label"], row["class"], row["split"]) == (sample.label, sample.class_name, sample.split)
             assert dataset.root / row["shard"] == shard.path
             assert row["split"] == shard.split
-            assert row["source_version"], "a source without a version cannot be seen to change"
 
 
 def test_width_height_and_format_are_those_of_the_picture(dataset):
