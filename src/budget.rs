@@ -185,6 +185,7 @@ mod tests {
             source_bytes: 0,
             listing: String::new(),
             listing_bytes: samples * 150,
+            unversioned: String::new(),
         };
         Plan {
             kind: PLAN_KIND.into(),

@@ -1,7 +1,9 @@
 //! The plan: which samples go into which shard, in which order, under which recipe. Pure values; stored by [`crate::resume`].
 //!
-//! The digest covers everything that can change a byte of the output: the recipe, the class list, and every source file with its
-//! size and version. Where the source lies, how many threads work and what is skipped are no part of it.
+//! A plan's digest covers everything that can change a byte of the output: the recipe, the class list, and every source file with
+//! its path and size. Where the source lies, how many threads work and what is skipped are no part of it. Outputs carry the
+//! digest, so a copy of the source gives the same bytes. A plan's id covers the versions of the files too: the stored plan and the
+//! claim go by it, so that nobody goes on packing a source that was written to.
 
 use std::io::Write;
 
@@ -13,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{Format, Layout};
 use crate::listing::{Problem, ProblemKind, render};
 use crate::probe::Validate;
-use crate::sample::{Sample, SourcePath, hex};
+use crate::sample::{Field, Sample, SourcePath, hex};
 use crate::scan::{Entry, Notes, Scan};
 
 /// In which order samples are packed.
@@ -148,6 +150,8 @@ pub struct ShardPlan {
     pub listing: String,
     /// Length of those lines.
     pub listing_bytes: u64,
+    /// SHA-256 of those lines without the versions of the files.
+    pub unversioned: String,
 }
 
 /// What is to be made.
@@ -171,12 +175,22 @@ pub struct Plan {
 pub const PLAN_KIND: &str = "shardpack-plan";
 
 impl Plan {
-    /// SHA-256 of the plan in its serialised form.
-    pub fn digest(&self) -> String {
+    /// SHA-256 of the plan in its serialised form. Files that were written to since make another.
+    pub fn id(&self) -> String {
         // A plan holds strings and numbers only: serialising it cannot fail.
         hex(&Sha256::digest(
             serde_json::to_vec(self).unwrap_or_default(),
         ))
+    }
+
+    /// SHA-256 of the plan without what comes from the versions of source files. A copy of the source makes the same.
+    pub fn digest(&self) -> String {
+        let mut plan = self.clone();
+        for shard in &mut plan.shards {
+            shard.listing.clear();
+            shard.listing_bytes = 0;
+        }
+        plan.id()
     }
 
     /// Samples in all shards.
@@ -199,7 +213,9 @@ impl Plan {
 pub struct Draft {
     /// The plan.
     pub plan: Plan,
-    /// Its digest.
+    /// Its [`Plan::id`].
+    pub id: String,
+    /// Its [`Plan::digest`].
     pub digest: String,
     scan: Scan,
     /// For each shard, its entries.
@@ -233,36 +249,30 @@ impl Draft {
                     source_bytes: 0,
                     listing: String::new(),
                     listing_bytes: 0,
+                    unversioned: String::new(),
                 });
                 ranges.push(range);
             }
         }
-        let mut draft = Self {
-            plan: Plan {
-                kind: PLAN_KIND.to_owned(),
-                version: 1,
-                recipe,
-                classes: scan.classes.clone(),
-                splits: scan.splits.clone(),
-                shards,
-            },
-            digest: String::new(),
+        shards
+            .par_iter_mut()
+            .zip(&ranges)
+            .for_each(|(shard, range)| sum_up(shard, samples(&scan, range)));
+        let plan = Plan {
+            kind: PLAN_KIND.to_owned(),
+            version: 1,
+            recipe,
+            classes: scan.classes.clone(),
+            splits: scan.splits.clone(),
+            shards,
+        };
+        Ok(Self {
+            id: plan.id(),
+            digest: plan.digest(),
+            plan,
             scan,
             ranges,
-        };
-        let listings: Vec<_> = (0..draft.ranges.len())
-            .into_par_iter()
-            .map(|shard| draft.digest_listing(shard))
-            .collect();
-        for (shard, (listing, listing_bytes, source_bytes)) in
-            draft.plan.shards.iter_mut().zip(listings)
-        {
-            shard.listing = listing;
-            shard.listing_bytes = listing_bytes;
-            shard.source_bytes = source_bytes;
-        }
-        draft.digest = draft.plan.digest();
-        Ok(draft)
+        })
     }
 
     /// What was seen besides samples.
@@ -277,46 +287,17 @@ impl Draft {
 
     /// The samples of one shard, in order.
     pub fn samples(&self, shard: usize) -> impl Iterator<Item = Sample> {
-        self.scan.entries[self.ranges[shard].clone()]
-            .iter()
-            .map(|entry| self.scan.sample(entry))
+        samples(&self.scan, &self.ranges[shard])
     }
 
     /// Writes the samples of one shard, one JSON object a line; never holds more than one of them.
     pub fn write_lines(&self, shard: usize, out: &mut impl Write) -> std::io::Result<()> {
         let mut line = Vec::new();
         for sample in self.samples(shard) {
-            line.clear();
-            serde_json::to_writer(&mut line, &sample)?;
-            line.push(b'\n');
+            set_line(&mut line, &sample)?;
             out.write_all(&line)?;
         }
         Ok(())
-    }
-
-    /// Digest and length of a shard's lines, and bytes of its source files.
-    fn digest_listing(&self, shard: usize) -> (String, u64, u64) {
-        struct Listed(Sha256, u64);
-        impl Write for Listed {
-            fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-                self.0.update(line);
-                self.1 += line.len() as u64;
-                Ok(line.len())
-            }
-
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let mut listed = Listed(Sha256::new(), 0);
-        // Strings and numbers always serialise, and hashing does not fail.
-        let _ = self.write_lines(shard, &mut listed);
-        let entries = &self.scan.entries[self.ranges[shard].clone()];
-        let bytes = entries
-            .iter()
-            .map(|entry| self.scan.source_bytes(entry))
-            .sum();
-        (hex(&listed.0.finalize()), listed.1, bytes)
     }
 
     /// Warnings a user should see before packing.
@@ -358,6 +339,71 @@ impl Draft {
         }
         warnings
     }
+}
+
+/// The samples of a range of entries, in order.
+fn samples(scan: &Scan, range: &std::ops::Range<usize>) -> impl Iterator<Item = Sample> {
+    scan.entries[range.clone()]
+        .iter()
+        .map(|entry| scan.sample(entry))
+}
+
+/// Makes `line` the value's JSON and a newline.
+fn set_line(line: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
+    line.clear();
+    serde_json::to_writer(&mut *line, value)?;
+    line.push(b'\n');
+    Ok(())
+}
+
+/// A sample as its line has it, but for the versions of its files.
+fn unversioned(sample: &Sample) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Unversioned<'a> {
+        key: &'a str,
+        label: u32,
+        fields: Vec<File<'a>>,
+    }
+    #[derive(Serialize)]
+    struct File<'a> {
+        name: &'a str,
+        path: &'a SourcePath,
+        size: u64,
+    }
+    // Taken apart by name: what is added to a sample or a field must be added here, or left out on purpose.
+    let Sample { key, label, fields } = sample;
+    let files = fields.iter().map(|field| {
+        let Field {
+            name,
+            path,
+            size,
+            version: _,
+        } = field;
+        let size = *size;
+        File { name, path, size }
+    });
+    Unversioned {
+        key,
+        label: *label,
+        fields: files.collect(),
+    }
+}
+
+/// Enters into the plan of a shard what its samples come to.
+fn sum_up(shard: &mut ShardPlan, samples: impl Iterator<Item = Sample>) {
+    let (mut listing, mut digest) = (Sha256::new(), Sha256::new());
+    let mut line = Vec::new();
+    for sample in samples {
+        // Strings and numbers always serialise.
+        let _ = set_line(&mut line, &sample);
+        listing.update(&line);
+        shard.listing_bytes += line.len() as u64;
+        let _ = set_line(&mut line, &unversioned(&sample));
+        digest.update(&line);
+        shard.source_bytes += sample.fields.iter().map(|field| field.size).sum::<u64>();
+    }
+    shard.listing = hex(&listing.finalize());
+    shard.unversioned = hex(&digest.finalize());
 }
 
 /// The samples in the lines of one shard.
@@ -496,7 +542,90 @@ fn spread<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::{Dir, Listing};
+    use crate::sample::Version;
+    use crate::scan::{Rules, scan};
+    use globset::GlobSet;
     use proptest::prelude::*;
+
+    /// The draft for a class with these files, each with its size and version.
+    fn draft(files: &[(&str, u64, Version)], seed: u64) -> Draft {
+        let mut class = Dir::new("cat");
+        for (name, size, version) in files {
+            assert!(class.push(name.as_bytes(), *size, version));
+        }
+        let listing = Listing {
+            dirs: vec![Dir::default(), class],
+            ..Listing::default()
+        };
+        let rules = Rules {
+            splits: vec![],
+            labels: None,
+            labels_unneeded: false,
+            allow_empty: false,
+            keep_zero_length: false,
+            include: GlobSet::empty(),
+            exclude: GlobSet::empty(),
+            generated: vec!["cls"],
+            max_field: (1 << 33, "too much"),
+        };
+        let recipe = Recipe {
+            name: "x".into(),
+            format: Format::default(),
+            order: Order::Shuffled,
+            seed,
+            cut: Cut::Shards(2),
+            json: false,
+            sha256: false,
+            validate: Validate::Header,
+            splits: vec![],
+            include: vec![],
+            exclude: vec![],
+            labels: false,
+            allow_empty: false,
+        };
+        Draft::new(scan(listing, &rules, "SRC").unwrap(), recipe).unwrap()
+    }
+
+    #[test]
+    fn versions_are_in_the_id_and_not_in_the_digest() {
+        let old = Version::Mtime(1_795_228_923_351_288_083);
+        let names = ["1.jpg", "2.jpg", "2.txt", "3.jpg"];
+        let files = |version: &Version| names.map(|name| (name, 7, version.clone()));
+        let plan = draft(&files(&old), 0);
+        for version in [Version::Mtime(-5), Version::ETag("d41d8cd9-12".into())] {
+            let mut one = files(&old);
+            one[2].2 = version.clone();
+            for copy in [draft(&files(&version), 0), draft(&one, 0)] {
+                assert_eq!(copy.digest, plan.digest);
+                assert_ne!(copy.id, plan.id);
+            }
+        }
+        let same = draft(&files(&old), 0);
+        assert_eq!((same.id, &same.digest), (plan.id, &plan.digest));
+    }
+
+    #[test]
+    fn names_sizes_and_the_recipe_are_in_the_digest() {
+        let files = ["1.jpg", "2.jpg", "2.txt"].map(|name| (name, 7, Version::Mtime(1)));
+        let plan = draft(&files, 0);
+        let mut larger = files.clone();
+        larger[1].1 = 8;
+        let mut renamed = files.clone();
+        renamed[2].0 = "2.json";
+        // The same key, field and size from another path.
+        let mut upper = files.clone();
+        upper[0].0 = "1.JPG";
+        for other in [
+            draft(&larger, 0),
+            draft(&renamed, 0),
+            draft(&upper, 0),
+            draft(&files[..2], 0),
+            draft(&files, 1),
+        ] {
+            assert_ne!(other.digest, plan.digest);
+        }
+    }
 
     #[test]
     fn shards_are_even_and_there_is_no_runt() {

@@ -57,6 +57,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
 }
 
 /// Why the snapshot that is there is not the one to be put: our own shards changed since, or another plan was first.
+/// Under the same digest it is our own: the claim keeps out the plan of a copy, which has that digest too.
 fn disagreement(sink: &dyn Sink, snapshot: &str, theirs: &[u8], plan: &str) -> Error {
     match Manifest::decode(snapshot, theirs) {
         Ok(theirs) if theirs.plan == plan => Error::new(

@@ -1,7 +1,7 @@
 //! The plan as a stored object, the claim on a destination, and which shards are already done.
 //!
 //! `_shardpack/claims/00000001.json` names the one plan that may write generation 1; it is put if absent, so of two different
-//! plans exactly one wins. `_shardpack/plan/DIGEST/` holds `plan.json` and the samples, one zstd frame a shard, so that a
+//! plans exactly one wins. `_shardpack/plan/ID/` holds `plan.json` and the samples, one zstd frame a shard, so that a
 //! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
 
 use bytes::Bytes;
@@ -22,7 +22,9 @@ const LEVEL: i32 = 1;
 /// A plan with the places of its shards' samples.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stored {
-    /// SHA-256 of the plan.
+    /// [`Plan::id`]: what the plan is stored and claimed under.
+    pub id: String,
+    /// [`Plan::digest`]: what everything that is made from the plan carries.
     pub digest: String,
     /// The plan.
     pub plan: Plan,
@@ -33,15 +35,15 @@ pub struct Stored {
 #[derive(Debug, Serialize, Deserialize)]
 struct Claim {
     kind: String,
-    plan: String,
+    plan_id: String,
 }
 
-fn plan_name(digest: &str) -> String {
-    format!("{STATE}/plan/{digest}/plan.json")
+fn plan_name(id: &str) -> String {
+    format!("{STATE}/plan/{id}/plan.json")
 }
 
-fn samples_name(digest: &str) -> String {
-    format!("{STATE}/plan/{digest}/samples.jsonl.zst")
+fn samples_name(id: &str) -> String {
+    format!("{STATE}/plan/{id}/samples.jsonl.zst")
 }
 
 fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
@@ -51,7 +53,7 @@ fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The digest of the plan that owns the destination, if one does.
+/// The id of the plan that owns the destination, if one does.
 pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
     let Some(text) = sink.get(CLAIM)? else {
         return Ok(None);
@@ -62,14 +64,14 @@ pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
             format!("{sink}/{CLAIM}: not a claim: {error}"),
         )
     })?;
-    let sound = claim.plan.len() == 64 && claim.plan.bytes().all(|b| b.is_ascii_hexdigit());
+    let sound = claim.plan_id.len() == 64 && claim.plan_id.bytes().all(|b| b.is_ascii_hexdigit());
     if !sound {
         return Err(Error::new(
             Kind::Damage,
             format!("{sink}/{CLAIM}: does not name a plan"),
         ));
     }
-    Ok(Some(claim.plan))
+    Ok(Some(claim.plan_id))
 }
 
 /// Refuses a destination that holds something else than a dataset of ours or nothing.
@@ -105,36 +107,37 @@ fn conflict(sink: &dyn Sink, owner: &str, ours: &str) -> Error {
 /// Makes this draft the destination's plan and stores it; another plan's destination is a conflict.
 pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     if let Some(owner) = claimed(sink)? {
-        if owner != draft.digest {
-            return Err(conflict(sink, &owner, &draft.digest));
+        if owner != draft.id {
+            return Err(conflict(sink, &owner, &draft.id));
         }
-        if let Ok(stored) = load_digest(sink, &owner) {
+        if let Ok(stored) = load_id(sink, &owner) {
             return Ok(stored);
         }
     }
     // The plan is in place before the claim names it.
     let frames = store_samples(sink, draft)?;
     let stored = Stored {
+        id: draft.id.clone(),
         digest: draft.digest.clone(),
         plan: draft.plan.clone(),
         frames,
     };
-    sink.put(&plan_name(&draft.digest), &json(&stored)?)?;
+    sink.put(&plan_name(&draft.id), &json(&stored)?)?;
     let claim = Claim {
         kind: "shardpack-claim".to_owned(),
-        plan: draft.digest.clone(),
+        plan_id: draft.id.clone(),
     };
     if !sink.put_if_absent(CLAIM, &json(&claim)?)? {
         let owner = claimed(sink)?.unwrap_or_default();
-        if owner != draft.digest {
-            return Err(conflict(sink, &format!("{owner:-<12}"), &draft.digest));
+        if owner != draft.id {
+            return Err(conflict(sink, &format!("{owner:-<12}"), &draft.id));
         }
     }
     Ok(stored)
 }
 
 fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
-    let name = samples_name(&draft.digest);
+    let name = samples_name(&draft.id);
     let mut writer = sink.create(&name)?;
     let mut crc = crc32fast::Hasher::new();
     let mut frames = Vec::with_capacity(draft.plan.shards.len());
@@ -167,15 +170,15 @@ fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
 /// The plan of the destination.
 pub fn load(sink: &dyn Sink) -> Result<Stored> {
     match claimed(sink)? {
-        Some(digest) => load_digest(sink, &digest),
+        Some(id) => load_id(sink, &id),
         None => Err(Error::usage(format!(
             "{sink} holds no plan: make one with `shardpack plan SRC {sink}`"
         ))),
     }
 }
 
-fn load_digest(sink: &dyn Sink, digest: &str) -> Result<Stored> {
-    let name = plan_name(digest);
+fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
+    let name = plan_name(id);
     let bad = |what: &str| {
         Error::new(
             Kind::Damage,
@@ -188,20 +191,21 @@ fn load_digest(sink: &dyn Sink, digest: &str) -> Result<Stored> {
     let plan = &stored.plan;
     let sound = plan.kind == PLAN_KIND
         && plan.version == 1
-        && stored.digest == digest
-        && plan.digest() == digest
+        && stored.id == id
+        && plan.id() == id
+        && stored.digest == plan.digest()
         && stored.frames.len() == plan.shards.len();
     if sound {
         Ok(stored)
     } else {
-        Err(bad("its content does not match its digest"))
+        Err(bad("its content does not match its id"))
     }
 }
 
 /// The samples of one shard of the plan.
 pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
     use sha2::Digest;
-    let name = samples_name(&stored.digest);
+    let name = samples_name(&stored.id);
     let [offset, length] = stored.frames[shard];
     let plan = &stored.plan.shards[shard];
     let bad = |what: String| {

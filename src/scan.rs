@@ -138,17 +138,6 @@ impl Scan {
         )
     }
 
-    /// Bytes of the source files of an entry.
-    pub fn source_bytes(&self, entry: &Entry) -> u64 {
-        let dir = &self.dirs[entry.dir as usize];
-        let first = entry.first as usize;
-        (first..first + usize::from(entry.count))
-            .map(|i| dir.file(i))
-            .filter(|file| field_name(file.name).is_some())
-            .map(|file| file.size)
-            .sum()
-    }
-
     /// Compares the keys of two entries, without building them where the stems are their own keys.
     pub fn compare_keys(&self, a: &Entry, b: &Entry) -> std::cmp::Ordering {
         let stem = |entry: &Entry| {

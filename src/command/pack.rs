@@ -21,7 +21,7 @@ pub fn run(
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let stored = resume::load(sink.as_ref())?;
-    let planned = planned_source(sink.as_ref(), &stored.digest)?;
+    let planned = planned_source(sink.as_ref(), &stored.id)?;
     let location = source.map(str::to_owned).or(planned).ok_or_else(|| {
         Error::usage(format!(
             "{destination}: nothing says where the source lies: add `--source SRC`"

@@ -35,7 +35,7 @@ pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summ
     let location = std::path::absolute(&planning.source)
         .map(|path| path.to_string_lossy().into_owned())
         .unwrap_or_else(|_| planning.source.clone());
-    sink.put(&source_name(&stored.digest), location.as_bytes())?;
+    sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {
         done: "planned",
         destination: Some(sink.to_string()),
@@ -47,13 +47,13 @@ pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summ
     })
 }
 
-fn source_name(digest: &str) -> String {
-    format!("{STATE}/plan/{digest}/{SOURCE_FILE}")
+fn source_name(id: &str) -> String {
+    format!("{STATE}/plan/{id}/{SOURCE_FILE}")
 }
 
 /// Where the source was when this plan was stored by `plan`.
-pub fn planned_source(sink: &dyn Sink, digest: &str) -> Result<Option<String>> {
-    let text = sink.get(&source_name(digest))?;
+pub fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
+    let text = sink.get(&source_name(id))?;
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 

@@ -307,7 +307,9 @@ fn the_card_says_what_is_in_the_dataset_and_how_to_read_it() {
 #[test]
 fn the_destination_holds_what_was_promised_and_nothing_else() {
     let (_data, output) = Dataset::new().class("cat", 3).convert_kept(&["--sha256"]);
-    let plan = output.manifest()["plan"].as_str().unwrap().to_owned();
+    let claim = fs::read(output.path.join("_shardpack/claims/00000001.json")).unwrap();
+    let claim: Value = serde_json::from_slice(&claim).unwrap();
+    let plan = claim["plan_id"].as_str().unwrap();
     let names: Vec<String> = output.digests().into_keys().collect();
     let mut expected = vec![
         "README.md".to_owned(),

@@ -5,8 +5,15 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{
-    BINARY, Dataset, Output, Random, copy_tree, digests, picture, run, set_modified, shardpack,
+    BINARY, Dataset, Digests, Output, Random, copy_tree, digests, files, picture, run,
+    set_modified, shardpack,
 };
+
+fn sha256(text: &str) -> String {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(text);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// A few classes, splits of one, sidecars and awkward names.
 fn varied() -> Dataset {
@@ -116,16 +123,120 @@ fn the_output_is_the_same_bytes_in_whatever_order_the_files_were_made() {
 }
 
 #[test]
-fn shards_are_the_same_bytes_for_files_with_other_times() {
+fn a_copy_of_the_source_with_other_times_gives_the_same_bytes_but_for_the_stored_plan() {
     let data = varied();
-    let usual = convert(&data, &[]);
+    let copy = data.place("copy");
+    copy_tree(&data.source(), &copy, 0);
     let mut random = Random::new(12);
-    for file in crate::support::files(&data.source()) {
+    for file in files(&copy) {
         set_modified(&file, random.below(1_000_000));
     }
-    let later = convert(&data, &[]);
-    assert_eq!(usual.tars(), later.tars());
-    assert_ne!(usual.manifest()["plan"], later.manifest()["plan"]);
+    let usual = convert(&data, &["--sha256"]);
+    let destination = data.fresh();
+    let mut command = shardpack(&["convert"]);
+    run(command
+        .arg(&copy)
+        .arg(&destination)
+        .args(with(&["--sha256"])))
+    .exits(0);
+    let [mut one, mut other] = [usual.digests(), digests(&destination)];
+    assert_ne!(one, other);
+    for made in [&mut one, &mut other] {
+        let plans = |name: &str| {
+            ["_shardpack/plan/", "_shardpack/claims/"]
+                .iter()
+                .any(|dir| name.starts_with(dir))
+        };
+        made.retain(|name, _| !plans(name));
+        for name in [
+            "README.md",
+            "SHA256SUMS",
+            "_shardpack/snapshots/00000001.json",
+            "data/train-00000.tar",
+            "index/train-00000.parquet",
+            "manifest.json",
+        ] {
+            assert!(made.contains_key(name), "{name} is not in {made:?}");
+        }
+    }
+    assert_eq!(one, other);
+}
+
+#[test]
+fn the_destination_of_a_source_takes_no_copy_with_other_times_although_it_would_be_the_same() {
+    let data = varied();
+    let usual = convert(&data, &[]);
+    let copy = data.place("copy");
+    copy_tree(&data.source(), &copy, 5);
+    let refused = |before: Digests, destination: &Path| {
+        let mut command = shardpack(&["convert"]);
+        run(command.arg(&copy).arg(destination).args(with(&[])))
+            .exits(10)
+            .says(&[
+                "belongs to another plan",
+                "the source or the options differ",
+            ]);
+        assert_eq!(before, digests(destination));
+    };
+    refused(usual.digests(), &usual.path);
+    // Nor do they mix before anything is published.
+    let planned = data.fresh();
+    let mut plan = shardpack(&["plan"]);
+    run(plan.arg(data.source()).arg(&planned).args(with(&[]))).exits(0);
+    run(shardpack(&["pack", "--worker", "0/2"]).arg(&planned)).exits(0);
+    refused(digests(&planned), &planned);
+}
+
+#[test]
+fn a_file_touched_between_two_runs_makes_another_plan() {
+    let data = varied();
+    let output = convert(&data, &[]);
+    let before = output.digests();
+    let file = data.source().join("cat/0007.jpg");
+    let flags = with(&[]);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    set_modified(&file, 1);
+    data.convert_to(&output.path, &flags).exits(10).says(&[
+        "belongs to another plan",
+        "the source or the options differ",
+    ]);
+    assert_eq!(before, output.digests());
+    // What a dry run shows is what the manifest has.
+    let plan = output.manifest()["plan"].as_str().unwrap().to_owned();
+    let dry = [&flags[..], &["--dry-run"]].concat();
+    data.convert_to(&output.path, &dry).exits(0).says(&[&plan]);
+    set_modified(&file, 0);
+    data.convert_to(&output.path, &flags)
+        .exits(0)
+        .says(&["up to date: "]);
+    assert_eq!(before, output.digests());
+}
+
+#[test]
+fn the_digest_of_samples_without_versions_is_that_of_the_stored_lines_without_them() {
+    let (_data, output) = varied().convert_kept(&SMALL);
+    let stored = files(&output.path.join("_shardpack/plan"));
+    let [plan, samples] = stored.as_slice() else {
+        panic!("{stored:?}")
+    };
+    let stored: serde_json::Value = serde_json::from_slice(&std::fs::read(plan).unwrap()).unwrap();
+    let samples = std::fs::read(samples).unwrap();
+    for (shard, frame) in stored["plan"]["shards"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(stored["frames"].as_array().unwrap())
+    {
+        let [at, length] = [0, 1].map(|i| frame[i].as_u64().unwrap() as usize);
+        let lines = zstd::decode_all(&samples[at..at + length]).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        assert_eq!(shard["listing"], sha256(&lines));
+        let mut parts = lines.split(",\"version\":\"mtime:");
+        let mut cut = parts.next().unwrap().to_owned();
+        cut.extend(parts.map(|part| part.split_once('"').unwrap().1));
+        assert!(cut.len() < lines.len());
+        assert_eq!(shard["unversioned"], sha256(&cut));
+    }
 }
 
 #[test]
