@@ -1,6 +1,6 @@
 //! `--memory` as arithmetic: what a run will hold, summed up before it starts.
 //!
-//! total = base + reader stacks + jobs × (lists and rows of the largest shard + buffers + read-ahead window).
+//! total = base + what the stores take + jobs × (lists and rows of the largest shard + buffers + read-ahead window).
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, ShardPlan};
@@ -8,8 +8,6 @@ use crate::probe::Validate;
 
 /// The program itself, its libraries and small change.
 const BASE_BYTES: u64 = 24 << 20;
-/// What a reader thread touches of its stack and the allocator.
-const READER_BYTES: u64 = 40 << 10;
 /// Writer and stream buffers of one packer.
 const BUFFER_BYTES: u64 = 2 << 20;
 /// A sample's row while its shard is packed and encoded.
@@ -45,23 +43,36 @@ pub struct Budget {
     pub window_bytes: u64,
 }
 
+/// What the stores of a run take, besides what a job holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overhead {
+    /// Reads in flight at most, for messages.
+    pub reads: usize,
+    /// Bytes of all reads in flight and of all parts being uploaded.
+    pub bytes: u64,
+    /// Bytes more for each job.
+    pub job_bytes: u64,
+}
+
 /// Divides `memory` among at most `jobs` packers; fewer when it does not suffice, an error when not even for one.
-pub fn divide(memory: u64, jobs: usize, reads: usize, plan: &Plan) -> Result<Budget> {
+pub fn divide(memory: u64, jobs: usize, overhead: Overhead, plan: &Plan) -> Result<Budget> {
     let lists =
         |shard: &ShardPlan| shard.samples * (ROW_BYTES + LISTED_BYTES) + shard.listing_bytes * 3;
     let decode = match plan.recipe.validate {
         Validate::Decode => DECODE_BYTES,
         Validate::None | Validate::Header => 0,
     };
-    let fixed = BASE_BYTES + reads as u64 * READER_BYTES;
-    let each = plan.shards.iter().map(lists).max().unwrap_or(0) + BUFFER_BYTES + decode;
+    let fixed = BASE_BYTES + overhead.bytes;
+    let lists = plan.shards.iter().map(lists).max().unwrap_or(0);
+    let each = lists + BUFFER_BYTES + decode + overhead.job_bytes;
     share(memory, jobs.min(plan.shards.len()), fixed, each).map_err(|needed| {
         let samples = plan.shards.iter().map(|shard| shard.samples).max();
         too_little(
             memory,
             needed,
             &format!(
-                "{reads} reads and the largest shard's {} samples",
+                "{} reads and the largest shard's {} samples",
+                overhead.reads,
                 samples.unwrap_or(0)
             ),
             "`--reads`, `--shard-size` or `--validate`",
@@ -73,7 +84,7 @@ pub fn divide(memory: u64, jobs: usize, reads: usize, plan: &Plan) -> Result<Bud
 pub fn divide_verification(
     memory: u64,
     jobs: usize,
-    reads: usize,
+    overhead: Overhead,
     samples: u64,
     largest: u64,
     against_source: bool,
@@ -83,8 +94,8 @@ pub fn divide_verification(
     } else {
         0
     };
-    let fixed = BASE_BYTES + reads as u64 * READER_BYTES + samples * (VERIFIED_KEY_BYTES + source);
-    let each = largest * VERIFIED_ROW_BYTES + BUFFER_BYTES;
+    let fixed = BASE_BYTES + overhead.bytes + samples * (VERIFIED_KEY_BYTES + source);
+    let each = largest * VERIFIED_ROW_BYTES + BUFFER_BYTES + overhead.job_bytes;
     share(memory, jobs, fixed, each).map_err(|needed| {
         too_little(
             memory,
@@ -176,6 +187,16 @@ mod tests {
     use super::*;
     use crate::plan::{Cut, Order, PLAN_KIND, Recipe};
 
+    const READER_BYTES: u64 = 40 << 10;
+
+    fn overhead(reads: usize) -> Overhead {
+        Overhead {
+            reads,
+            bytes: reads as u64 * READER_BYTES,
+            job_bytes: 0,
+        }
+    }
+
     fn plan(shards: usize, samples: u64) -> Plan {
         let shard = |i| ShardPlan {
             name: format!("data/train-{i:05}.tar"),
@@ -215,7 +236,7 @@ mod tests {
     fn the_parts_stay_within_the_whole() {
         let plan = plan(100, 9000);
         for mib in [96, 128, 512, 4096] {
-            let budget = divide(mib << 20, 8, 256, &plan).unwrap();
+            let budget = divide(mib << 20, 8, overhead(256), &plan).unwrap();
             let lists = 9000 * (ROW_BYTES + LISTED_BYTES + 450);
             let each = budget.window_bytes + BUFFER_BYTES + lists;
             let total = BASE_BYTES + 256 * READER_BYTES + budget.jobs as u64 * each;
@@ -225,18 +246,18 @@ mod tests {
 
     #[test]
     fn too_little_memory_says_how_much_is_needed() {
-        let error = divide(8 << 20, 2, 256, &plan(1, 10)).unwrap_err();
+        let error = divide(8 << 20, 2, overhead(256), &plan(1, 10)).unwrap_err();
         assert!(error.to_string().contains("raise it to 42MiB"), "{error}");
-        divide(42 << 20, 2, 256, &plan(1, 10)).unwrap();
+        divide(42 << 20, 2, overhead(256), &plan(1, 10)).unwrap();
     }
 
     #[test]
     fn decoding_is_part_of_the_sum() {
         let mut plan = plan(4, 10);
         plan.recipe.validate = Validate::Decode;
-        assert_eq!(divide(700 << 20, 4, 64, &plan).unwrap().jobs, 1);
-        assert_eq!(divide(2500 << 20, 4, 64, &plan).unwrap().jobs, 4);
-        assert!(divide(256 << 20, 4, 64, &plan).is_err());
+        assert_eq!(divide(700 << 20, 4, overhead(64), &plan).unwrap().jobs, 1);
+        assert_eq!(divide(2500 << 20, 4, overhead(64), &plan).unwrap().jobs, 4);
+        assert!(divide(256 << 20, 4, overhead(64), &plan).is_err());
     }
 
     #[test]
@@ -250,6 +271,9 @@ mod tests {
 
     #[test]
     fn there_are_no_more_packers_than_shards() {
-        assert_eq!(divide(1 << 30, 8, 64, &plan(3, 10)).unwrap().jobs, 3);
+        assert_eq!(
+            divide(1 << 30, 8, overhead(64), &plan(3, 10)).unwrap().jobs,
+            3
+        );
     }
 }

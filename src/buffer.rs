@@ -36,6 +36,13 @@ impl Buffer {
     }
 }
 
+impl From<Buffer> for bytes::Bytes {
+    fn from(mut buffer: Buffer) -> Self {
+        buffer.bytes.truncate(buffer.length);
+        buffer.bytes.into()
+    }
+}
+
 impl Deref for Buffer {
     type Target = [u8];
 

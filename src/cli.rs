@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::units::parse_bytes;
+use crate::units::{parse_bytes, parse_time};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -44,6 +44,9 @@ pub(crate) enum Verb {
     /// Re-read shards against their records; exit 4 on damage
     #[command(after_help = EXIT_CODES)]
     Verify(VerifyArgs),
+    /// Remove what killed runs left behind: partial files and unfinished multipart uploads
+    #[command(after_help = EXIT_CODES)]
+    Gc(GcArgs),
     /// Show what is in a dataset, or where one sample lies
     #[command(after_help = EXIT_CODES)]
     Inspect(InspectArgs),
@@ -54,10 +57,10 @@ pub(crate) enum Verb {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    /// Directory of images: one directory per class, or splits of such
+    /// Images: a directory or s3://BUCKET/PREFIX with one directory per class, or splits of such
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
     pub(crate) source: String,
-    /// Directory for the dataset
+    /// Where the dataset goes: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     #[command(flatten)]
@@ -73,10 +76,10 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertPlanArgs {
-    /// Directory of images: one directory per class, or splits of such
+    /// Images: a directory or s3://BUCKET/PREFIX with one directory per class, or splits of such
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
     pub(crate) source: String,
-    /// Directory for the dataset
+    /// Where the dataset goes: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     #[command(flatten)]
@@ -93,7 +96,7 @@ pub(crate) struct ConvertPlanArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PackArgs {
-    /// Directory of the dataset
+    /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     /// Where the source lies now [default: where it was when planned]
@@ -110,7 +113,7 @@ pub(crate) struct PackArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PublishArgs {
-    /// Directory of the dataset
+    /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     #[command(flatten)]
@@ -119,7 +122,7 @@ pub(crate) struct PublishArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Directory of the dataset, or of anybody's tar shards
+    /// The dataset, or anybody's tar shards: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     /// The same as --source
@@ -139,8 +142,23 @@ pub(crate) struct VerifyArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Leave alone what is younger: a run that still writes it may be alive. `0s` takes all; also 30m, 12h, 7d
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_time, env = "SHARDPACK_OLDER_THAN")]
+    pub(crate) older_than: std::time::Duration,
+    /// Print what would be removed, and remove nothing
+    #[arg(long, env = "SHARDPACK_DRY_RUN")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// Directory of the dataset
+    /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     /// Show where this sample lies instead
@@ -155,7 +173,7 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
-    /// Directory of the dataset
+    /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
     /// Key of the sample, or KEY.FIELD
@@ -276,9 +294,9 @@ pub(crate) struct CommonArgs {
     /// Shards at once [default: number of cores, a few more when few shards divide better so]
     #[arg(long, value_name = "N", env = "SHARDPACK_JOBS")]
     pub(crate) jobs: Option<usize>,
-    /// Reads of source files in flight at most
-    #[arg(long, value_name = "N", default_value_t = 256, env = "SHARDPACK_READS")]
-    pub(crate) reads: usize,
+    /// Reads of source files in flight at most [default: 256 of files, 512 of objects]
+    #[arg(long, value_name = "N", env = "SHARDPACK_READS")]
+    pub(crate) reads: Option<usize>,
     /// Memory to stay within [default: a quarter of what this machine or container has]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_MEMORY")]
     pub(crate) memory: Option<u64>,
@@ -297,9 +315,65 @@ pub(crate) struct CommonArgs {
     /// Print errors only
     #[arg(short, long, env = "SHARDPACK_QUIET", conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Print more: every shard
+    /// Print more: every shard, every request made again
     #[arg(short, long, env = "SHARDPACK_VERBOSE")]
     pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) s3: S3Args,
+}
+
+/// How to reach s3:// locations. Credentials come from the environment, a profile, or the machine's role, never from a flag.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "S3")]
+pub(crate) struct S3Args {
+    /// Server that speaks S3, instead of AWS [default: AWS_ENDPOINT_URL_S3]
+    #[arg(long, value_name = "URL", env = "SHARDPACK_ENDPOINT_URL")]
+    pub(crate) endpoint_url: Option<String>,
+    /// Region of the bucket [default: AWS_REGION or the profile's]
+    #[arg(long, value_name = "NAME", env = "SHARDPACK_REGION")]
+    pub(crate) region: Option<String>,
+    /// Profile in the AWS configuration files [default: AWS_PROFILE]
+    #[arg(long, value_name = "NAME", env = "SHARDPACK_PROFILE")]
+    pub(crate) profile: Option<String>,
+    /// Send requests without credentials, for public buckets
+    #[arg(long, env = "SHARDPACK_NO_SIGN_REQUEST")]
+    pub(crate) no_sign_request: bool,
+    /// Agree to pay for requests to a bucket whose owner does not
+    #[arg(long, value_name = "requester", value_parser = ["requester"], env = "SHARDPACK_REQUEST_PAYER")]
+    pub(crate) request_payer: Option<String>,
+    /// Storage class of shards, for example INTELLIGENT_TIERING; everything else stays in the standard class
+    #[arg(long, value_name = "CLASS", env = "SHARDPACK_STORAGE_CLASS")]
+    pub(crate) storage_class: Option<String>,
+    /// Server-side encryption of what is written: AES256, aws:kms or aws:kms:dsse
+    #[arg(long, value_name = "ALGORITHM", env = "SHARDPACK_SSE")]
+    pub(crate) sse: Option<String>,
+    /// Key of --sse aws:kms [default: the account's own]
+    #[arg(long, value_name = "ID", env = "SHARDPACK_SSE_KMS_KEY_ID")]
+    pub(crate) sse_kms_key_id: Option<String>,
+    /// Tags of every object written, as NAME=VALUE&NAME=VALUE
+    #[arg(long, value_name = "TAGS", env = "SHARDPACK_TAGGING")]
+    pub(crate) tagging: Option<String>,
+    /// Bucket in the URL's path or in the host name; auto is path for --endpoint-url, host for AWS
+    #[arg(long, value_enum, default_value_t = Addressing::Auto, env = "SHARDPACK_ADDRESSING")]
+    pub(crate) addressing: Addressing,
+    /// Seconds without any progress after which a request is made again
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30,
+        env = "SHARDPACK_REQUEST_TIMEOUT"
+    )]
+    pub(crate) request_timeout: u64,
+    /// Publish to a server without conditional writes; only safe while nobody else writes there
+    #[arg(long, env = "SHARDPACK_UNSAFE_NO_CONDITIONAL_PUT")]
+    pub(crate) unsafe_no_conditional_put: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Addressing {
+    Auto,
+    Path,
+    Host,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

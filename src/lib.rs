@@ -7,7 +7,7 @@
 //! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
 //! workers, one thread owning one shard; `publish` runs once, from records alone.
 //!
-//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`]) → parts ([`store`],
+//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`], [`gc`]) → parts ([`store`],
 //! [`format`], [`lookahead`]) → values ([`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
 //! the map with a sentence for each module.
 
@@ -19,6 +19,7 @@ pub mod cli;
 pub mod command;
 pub mod error;
 pub mod format;
+pub mod gc;
 pub mod labels;
 pub mod listing;
 pub mod lookahead;

@@ -180,7 +180,7 @@ impl Worker<'_> {
         let plan = &stored.plan.shards[shard];
         let recipe = &stored.plan.recipe;
         let mut packer = recipe.format.layout().packer();
-        let mut out = Digest::new(sink.create(&plan.name)?, recipe.sha256);
+        let mut out = Digest::new(sink.create(&plan.name, plan.bytes)?, recipe.sha256);
         let mut record = ShardRecord {
             split: plan.split.clone(),
             plan: stored.digest.clone(),

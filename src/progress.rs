@@ -34,6 +34,11 @@ pub struct Counters {
     all_samples: AtomicU64,
     all_bytes: AtomicU64,
     all_shards: AtomicU64,
+    listed: AtomicU64,
+    retries: AtomicU64,
+    push_backs: AtomicU64,
+    hedges: AtomicU64,
+    reads: AtomicU64,
     stage: Mutex<&'static str>,
     logs_shards: AtomicBool,
 }
@@ -81,6 +86,41 @@ impl Counters {
     /// A sample was found that stops publication.
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many files were listed.
+    pub fn listed(&self, files: u64) {
+        self.listed.fetch_add(files, Ordering::Relaxed);
+    }
+
+    /// A request is made again.
+    pub fn retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A server asked for fewer requests.
+    pub fn push_back(&self) {
+        self.push_backs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A slow read was asked for a second time.
+    pub fn hedge(&self) {
+        self.hedges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many network reads may be in flight now.
+    pub fn reads_allowed(&self, reads: usize) {
+        self.reads.store(reads as u64, Ordering::Relaxed);
+    }
+
+    /// Requests made again, those of them that the server pushed back, and reads asked for twice, of the whole run.
+    pub fn again(&self) -> (u64, u64, u64) {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (
+            load(&self.retries),
+            load(&self.push_backs),
+            load(&self.hedges),
+        )
     }
 
     /// Bytes done in this stage.
@@ -181,6 +221,9 @@ fn lines(counters: &Counters, ended: &AtomicBool) {
             of_shards = load(&counters.all_shards),
             skipped = load(&counters.skipped),
             bytes_per_second = rate.now(counters) as u64,
+            listed = load(&counters.listed),
+            reads_allowed = load(&counters.reads),
+            retries = load(&counters.retries),
             "progress"
         );
     }
@@ -239,7 +282,12 @@ impl Rate {
             load(&counters.shards),
             load(&counters.all_shards),
         );
-        for (counter, what) in [(&counters.skipped, "skipped"), (&counters.refused, "bad")] {
+        for (counter, what) in [
+            (&counters.reads, "reads"),
+            (&counters.retries, "retries"),
+            (&counters.skipped, "skipped"),
+            (&counters.refused, "bad"),
+        ] {
             if load(counter) > 0 {
                 message.push_str(&format!("  {} {what}", load(counter)));
             }

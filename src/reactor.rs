@@ -4,13 +4,15 @@
 //! hand-off would cost more than the read) and hundreds deep when every read waits 100 ms. How deep is Little's law:
 //! enough readers that the blocked time of a read, measured as it goes, does not keep the packers waiting.
 //!
-//! Work may block but must not wait for other work.
+//! Work may block but must not wait for other work. Work that blocks nobody, because a network client runs it, keeps its
+//! promise through [`promise`].
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 
@@ -105,14 +107,42 @@ impl<T> Drop for Unfinished<'_, T> {
 
 /// A value that work started elsewhere will deliver. Dropped, the work is forgotten if it has not begun.
 #[must_use]
-pub struct Pending<T: Send + 'static> {
-    task: Arc<Task<T>>,
-    shared: Arc<Shared>,
+pub struct Pending<T: Send + 'static>(By<T>);
+
+/// Who does the work.
+enum By<T: Send + 'static> {
+    /// A reader of the pool, or whoever waits.
+    Readers(Queued<T>),
+    /// A network client.
+    Network(oneshot::Receiver<Result<T>>),
+}
+
+/// A promise and what it promises. Whoever made it sees by the promise's `closed` that nobody wants the value any more.
+pub(crate) fn promise<T: Send + 'static>() -> (oneshot::Sender<Result<T>>, Pending<T>) {
+    let (sender, receiver) = oneshot::channel();
+    (sender, Pending(By::Network(receiver)))
 }
 
 impl<T: Send + 'static> Pending<T> {
     /// Waits for the value, or runs the work here if nobody has begun it.
     pub fn wait(self) -> Result<T> {
+        match self.0 {
+            By::Readers(queued) => queued.wait(),
+            By::Network(receiver) => receiver
+                .blocking_recv()
+                .unwrap_or_else(|_| Err(Error::failed("a request was given up"))),
+        }
+    }
+}
+
+/// Work of the pool.
+struct Queued<T: Send + 'static> {
+    task: Arc<Task<T>>,
+    shared: Arc<Shared>,
+}
+
+impl<T: Send + 'static> Queued<T> {
+    fn wait(self) -> Result<T> {
         let mut state = lock(&self.shared.state);
         loop {
             if state.running < self.shared.reads {
@@ -150,7 +180,7 @@ impl<T: Send + 'static> Pending<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Pending<T> {
+impl<T: Send + 'static> Drop for Queued<T> {
     fn drop(&mut self) {
         let mut progress = lock(&self.task.progress);
         if matches!(*progress, Progress::Running) {
@@ -373,10 +403,10 @@ impl Reactor {
             .push_back(Arc::clone(&task) as Arc<dyn Runnable>);
         self.shared.staff(&mut state);
         drop(state);
-        Pending {
+        Pending(By::Readers(Queued {
             task,
             shared: Arc::clone(&self.shared),
-        }
+        }))
     }
 }
 
@@ -395,6 +425,23 @@ impl Drop for Reactor {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn is_queued<T: Send>(pending: &Pending<T>) -> bool {
+        matches!(&pending.0, By::Readers(queued) if queued.task.is_queued())
+    }
+
+    #[test]
+    fn a_promise_is_kept_or_known_to_be_broken() {
+        let (promise, pending) = promise();
+        promise.send(Ok(7)).unwrap();
+        assert_eq!(pending.wait().unwrap(), 7);
+        let (broken, pending) = super::promise::<u8>();
+        drop(broken);
+        assert!(pending.wait().is_err());
+        let (unwanted, pending) = super::promise::<u8>();
+        drop(pending);
+        assert!(unwanted.is_closed());
+    }
 
     #[test]
     fn work_nobody_has_begun_runs_on_the_thread_that_waits() {
@@ -444,7 +491,7 @@ mod tests {
         let before = lock(&reactor.shared.state).depth;
         reactor.lend(before + 1);
         let pending = reactor.start(|| Ok(()));
-        while pending.task.is_queued() {
+        while is_queued(&pending) {
             std::thread::yield_now();
         }
         pending.wait().unwrap();
@@ -455,7 +502,7 @@ mod tests {
     fn a_panic_in_a_reader_is_an_error_for_whoever_waits() {
         let reactor = Reactor::new(4, 4);
         let pending = reactor.start::<()>(|| panic!("boom"));
-        while pending.task.is_queued() {
+        while is_queued(&pending) {
             std::thread::yield_now();
         }
         let error = pending.wait().unwrap_err();

@@ -138,7 +138,9 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
 
 fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
     let name = samples_name(&draft.id);
-    let mut writer = sink.create(&name)?;
+    // About a tenth of the lines; only a hint.
+    let lines: u64 = draft.plan.shards.iter().map(|s| s.listing_bytes).sum();
+    let mut writer = sink.create(&name, lines / 10)?;
     let mut crc = crc32fast::Hasher::new();
     let mut frames = Vec::with_capacity(draft.plan.shards.len());
     let mut offset = 0;
@@ -165,6 +167,20 @@ fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
     }
     writer.commit(crc.finalize())?;
     Ok(frames)
+}
+
+/// Names of the shards of every plan stored in the destination; a plan that cannot be read names none.
+pub fn stored_shards(sink: &dyn Sink) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for (name, _) in sink.list(&format!("{STATE}/plan"))? {
+        if name.ends_with("/plan.json")
+            && let Some(text) = sink.get(&name)?
+            && let Ok(stored) = serde_json::from_slice::<Stored>(&text)
+        {
+            names.extend(stored.plan.shards.into_iter().map(|shard| shard.name));
+        }
+    }
+    Ok(names)
 }
 
 /// The plan of the destination.

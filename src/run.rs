@@ -52,6 +52,10 @@ pub fn main() -> u8 {
             let level = settings::level(args.level, source)?;
             command::verify::run(&args.destination, level, source, args.json, running)
         }),
+        Verb::Gc(args) => run("gc", &args.common, |running| {
+            let rules = settings::gc(&args)?;
+            command::gc::run(&args.destination, &rules, running)
+        }),
         Verb::Inspect(args) => run("inspect", &args.common, |running| {
             command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
         }),
@@ -94,7 +98,7 @@ fn run(
             (Summary::failed(&error), code)
         }
     };
-    summary.end(verb, code, started.elapsed());
+    summary.end(verb, code, started.elapsed(), &counters);
     // Damage is told even to those who want errors only.
     if !args.quiet || code != 0 {
         summary.print();
@@ -113,21 +117,27 @@ fn run(
 }
 
 fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
-    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::prelude::*;
     let level = match show {
         _ if args.quiet => LevelFilter::ERROR,
         _ if args.verbose => LevelFilter::DEBUG,
         Show::Log => LevelFilter::INFO,
         Show::Bar | Show::None => LevelFilter::WARN,
     };
-    let builder = tracing_subscriber::fmt()
+    // Libraries log requests, and some of those hold secrets: only our own words are let out.
+    let ours = Targets::new().with_target("shardpack", level);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_max_level(level)
         .with_target(false);
     // A second call, in tests, keeps the first subscriber.
     let _ = match args.log {
-        cli::Log::Json => builder.json().flatten_event(true).try_init(),
-        cli::Log::Text => builder.with_ansi(false).without_time().try_init(),
+        cli::Log::Json => tracing_subscriber::registry()
+            .with(lines.json().flatten_event(true).with_filter(ours))
+            .try_init(),
+        cli::Log::Text => tracing_subscriber::registry()
+            .with(lines.with_ansi(false).without_time().with_filter(ours))
+            .try_init(),
     };
 }
 

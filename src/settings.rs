@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::budget::{Budget, balanced_jobs, default_memory, divide};
+use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Result, reason};
 use crate::format::Format;
+use crate::gc::Rules as Removal;
 use crate::labels::Labels;
 use crate::plan::{Cut, Order, Plan, Recipe};
 use crate::policy::Policy;
@@ -18,7 +19,7 @@ use crate::progress::Counters;
 use crate::sample::{SourcePath, show};
 use crate::scan::Rules;
 use crate::signal::Stop;
-use crate::store::Access;
+use crate::store::{Access, S3Options, Sink, Source};
 use crate::verify::Level;
 
 /// Largest shard when nothing is said.
@@ -43,8 +44,6 @@ pub struct Running {
     pub jobs: Option<usize>,
     /// Cores to keep busy: those there are, fewer when fewer shards at once were asked for.
     pub cores: usize,
-    /// Reads in flight at most.
-    pub reads: usize,
     /// Memory to stay within.
     pub memory: u64,
     /// How to reach locations.
@@ -62,10 +61,15 @@ impl Running {
             .unwrap_or_else(|| balanced_jobs(self.cores, shards))
     }
 
-    /// What each packer of this plan may hold.
-    pub fn budget(&self, plan: &Plan) -> Result<Budget> {
+    /// What each packer of this plan may hold, from this source to this sink.
+    pub fn budget(&self, plan: &Plan, source: &dyn Source, sink: &dyn Sink) -> Result<Budget> {
         let jobs = self.jobs_for(plan.shards.len());
-        divide(self.memory, jobs, self.reads, plan)
+        let overhead = Overhead {
+            reads: source.reads(),
+            bytes: source.overhead_bytes() + sink.writing_bytes(),
+            job_bytes: 0,
+        };
+        divide(self.memory, jobs, overhead, plan)
     }
 }
 
@@ -320,6 +324,14 @@ pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
     }
 }
 
+/// What to remove.
+pub(crate) fn gc(args: &cli::GcArgs) -> Result<Removal> {
+    Ok(Removal {
+        older_than: args.older_than,
+        dry_run: args.dry_run,
+    })
+}
+
 /// Checks how to run.
 pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Result<Running> {
     let positive = |flag: &str, value: usize| match value {
@@ -327,21 +339,72 @@ pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Resul
         value => Ok(value),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut reads = positive("--reads", args.reads)?;
     // Half of the open files are left to everything else.
-    if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
-        reads = reads.min((limit / 2).max(1) as usize);
-    }
+    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let memory = args.memory.unwrap_or_else(default_memory);
+    let stop = Stop::on_signals()?;
     Ok(Running {
         jobs: args.jobs,
         cores: cores.min(positive("--jobs", args.jobs.unwrap_or(cores))?),
-        reads,
-        memory: args.memory.unwrap_or_else(default_memory),
+        memory,
         access: Access {
-            reads,
+            reads: args.reads.map(|n| positive("--reads", n)).transpose()?,
+            open_files: open_files.map_or(usize::MAX, |limit| (limit / 2).max(1) as usize),
+            memory,
             fsync: !args.no_fsync,
+            s3: s3(&args.s3)?,
+            network: Default::default(),
+            counters: Arc::clone(counters),
+            stop: stop.clone(),
         },
         counters: Arc::clone(counters),
-        stop: Stop::on_signals()?,
+        stop,
+    })
+}
+
+/// Checks what is said about S3.
+fn s3(args: &cli::S3Args) -> Result<S3Options> {
+    // An empty environment twin says nothing.
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let endpoint_url = given(&args.endpoint_url);
+    if let Some(url) = &endpoint_url
+        && !url.starts_with("http://")
+        && !url.starts_with("https://")
+    {
+        return Err(Error::usage(
+            "--endpoint-url must begin with http:// or https://: give the whole URL of the server",
+        ));
+    }
+    if args.sse_kms_key_id.is_some()
+        && !args
+            .sse
+            .as_deref()
+            .is_some_and(|sse| sse.starts_with("aws:kms"))
+    {
+        return Err(Error::usage(
+            "--sse-kms-key-id names the key of `--sse aws:kms`: add that",
+        ));
+    }
+    let timeout = args.request_timeout;
+    if timeout == 0 {
+        return Err(Error::usage("--request-timeout 0: give at least 1 second"));
+    }
+    Ok(S3Options {
+        endpoint_url,
+        region: given(&args.region),
+        profile: given(&args.profile),
+        no_sign_request: args.no_sign_request,
+        request_payer: args.request_payer.is_some(),
+        storage_class: given(&args.storage_class),
+        sse: given(&args.sse),
+        sse_kms_key_id: given(&args.sse_kms_key_id),
+        tagging: given(&args.tagging),
+        path_style: match args.addressing {
+            cli::Addressing::Auto => None,
+            cli::Addressing::Path => Some(true),
+            cli::Addressing::Host => Some(false),
+        },
+        no_conditional_put: args.unsafe_no_conditional_put,
+        request_timeout: std::time::Duration::from_secs(timeout),
     })
 }

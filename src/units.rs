@@ -37,6 +37,23 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A time such as `90s`, `30m`, `12h` or `7d`; the unit is needed.
+pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let text = text.trim();
+    let bad = || format!("`{text}` is no time: write for example 90s, 30m, 12h or 7d");
+    let unit = text.chars().next_back().ok_or_else(bad)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(bad()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| bad())?;
+    let seconds = number.checked_mul(seconds).ok_or_else(bad)?;
+    Ok(std::time::Duration::from_secs(seconds))
+}
+
 /// A size in decimal units with three digits.
 pub fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -93,6 +110,22 @@ pub fn seconds_text(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("30m", 1800),
+            ("12h", 43_200),
+            ("7d", 604_800),
+        ] {
+            assert_eq!(parse_time(text).unwrap().as_secs(), seconds);
+        }
+        for text in ["", "5", "h", "1.5h", "-1s", "3w", "99999999999999999d", "ä"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_si_unless_they_say_iec() {

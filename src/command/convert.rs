@@ -19,14 +19,10 @@ pub fn run(
     let sink = store::sink(&planning.destination, &running.access)?;
     let draft = plan::draft(planning, source.as_ref(), sink.as_ref(), running)?;
     if dry_run {
-        return Ok(Summary::text(plan::describe(
-            &draft,
-            source.as_ref(),
-            running,
-        )));
+        return Ok(Summary::text(plan::describe(&draft, source.as_ref())));
     }
     // Before anything is written: a destination is not claimed for a run that cannot start.
-    let budget = running.budget(&draft.plan)?;
+    let budget = running.budget(&draft.plan, source.as_ref(), sink.as_ref())?;
     let published = plan::published(&draft, sink.as_ref())?.is_some();
     let stored = plan::store_plan(&draft, sink.as_ref())?;
     // The compact listing is not needed any more, and packing wants the memory.

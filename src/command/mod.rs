@@ -2,6 +2,7 @@
 
 pub mod cat;
 pub mod convert;
+pub mod gc;
 pub mod inspect;
 pub mod pack;
 pub mod plan;

@@ -29,7 +29,7 @@ pub fn run(
     })?;
     let source = store::source(&location, &running.access)?;
     sink.sweep()?;
-    let budget = running.budget(&stored.plan)?;
+    let budget = running.budget(&stored.plan, source.as_ref(), sink.as_ref())?;
     let packed = pack(
         &stored,
         source.as_ref(),

@@ -29,12 +29,10 @@ pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summ
     let sink = store::sink(&planning.destination, &running.access)?;
     let draft = draft(planning, source.as_ref(), sink.as_ref(), running)?;
     if dry_run {
-        return Ok(Summary::text(describe(&draft, source.as_ref(), running)));
+        return Ok(Summary::text(describe(&draft, source.as_ref())));
     }
     let stored = store_plan(&draft, sink.as_ref())?;
-    let location = std::path::absolute(&planning.source)
-        .map(|path| path.to_string_lossy().into_owned())
-        .unwrap_or_else(|_| planning.source.clone());
+    let location = store::absolute(&planning.source);
     sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {
         done: "planned",
@@ -93,19 +91,14 @@ pub fn published(draft: &Draft, sink: &dyn Sink) -> Result<Option<Manifest>> {
 }
 
 /// What a dry run prints.
-pub fn describe(draft: &Draft, source: &dyn Source, running: &Running) -> String {
+pub fn describe(draft: &Draft, source: &dyn Source) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_description(&mut out, draft, source, running);
+    let _ = write_description(&mut out, draft, source);
     out
 }
 
-fn write_description(
-    out: &mut String,
-    draft: &Draft,
-    source: &dyn Source,
-    running: &Running,
-) -> std::fmt::Result {
+fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {
     let plan = &draft.plan;
     let notes = draft.notes();
     let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
@@ -209,8 +202,8 @@ fn write_description(
         out,
         "time      about {} at 500 MB/s; {} if every open takes 100 ms ({} reads at once)",
         seconds_text((source_bytes + plan.bytes()) as f64 / ASSUMED_BYTES_PER_SECOND),
-        seconds_text(files as f64 * ASSUMED_LATENCY_SECONDS / running.reads as f64),
-        running.reads
+        seconds_text(files as f64 * ASSUMED_LATENCY_SECONDS / source.reads() as f64),
+        source.reads()
     )?;
     writeln!(
         out,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::print;
 use crate::error::{Error, Result};
+use crate::progress::Counters;
 use crate::record::Remark;
 use crate::units::{bytes_text, count_text, counted, seconds_text};
 
@@ -39,6 +40,14 @@ pub struct Summary {
     pub bytes: u64,
     /// Bytes of source files read by this run.
     pub bytes_read: u64,
+    /// Leftovers that `gc` removed, or would remove.
+    pub removed: u64,
+    /// Requests to an object store that were made again.
+    pub retries: u64,
+    /// Those of them that it answered by asking for fewer.
+    pub push_backs: u64,
+    /// Slow reads that were asked for a second time.
+    pub hedges: u64,
     /// Samples left out, with the reason.
     pub skipped: Vec<Remark>,
     /// Samples packed although something about them is odd.
@@ -74,7 +83,8 @@ impl Summary {
     }
 
     /// Adds what is known only at the end.
-    pub fn end(&mut self, verb: &str, exit_code: u8, elapsed: Duration) {
+    pub fn end(&mut self, verb: &str, exit_code: u8, elapsed: Duration, counters: &Counters) {
+        (self.retries, self.push_backs, self.hedges) = counters.again();
         verb.clone_into(&mut self.verb);
         self.exit_code = exit_code;
         self.seconds = elapsed.as_secs_f64();
@@ -128,6 +138,18 @@ impl Summary {
                 ", {} were already done",
                 counted(self.shards_reused, "shard")
             ));
+        }
+        if self.retries > 0 {
+            let again = count_text(self.retries);
+            out.push_str(&format!(", {again} requests made again"));
+            if self.push_backs > 0 {
+                let pushed = count_text(self.push_backs);
+                out.push_str(&format!(" ({pushed} because the server asked for fewer)"));
+            }
+        }
+        if self.hedges > 0 {
+            let hedges = count_text(self.hedges);
+            out.push_str(&format!(", {hedges} slow reads asked for twice"));
         }
         out.push('\n');
         out

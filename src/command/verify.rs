@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::summary::Summary;
-use crate::budget::divide_verification;
+use crate::budget::{Overhead, divide_verification};
 use crate::error::{Kind, Result};
 use crate::manifest::Manifest;
 use crate::scan::scan;
@@ -59,10 +59,15 @@ pub fn run(
         _ => None,
     };
     let shards = || manifest.iter().flat_map(|manifest| manifest.shards());
+    let overhead = Overhead {
+        reads: source.as_ref().map_or(0, |source| source.reads()),
+        bytes: source.as_ref().map_or(0, |source| source.overhead_bytes()),
+        job_bytes: sink.reading_bytes(),
+    };
     let budget = divide_verification(
         running.memory,
         running.jobs_for(shards().count()),
-        running.reads,
+        overhead,
         manifest.as_ref().map_or(0, |manifest| manifest.samples),
         shards().map(|(_, shard)| shard.samples).max().unwrap_or(0),
         level == Level::Source,
@@ -84,7 +89,7 @@ pub fn run(
         let whole = Json {
             destination: sink.to_string(),
             level,
-            intact: report.findings.is_empty(),
+            intact: report.findings.is_empty() && report.unknown == 0,
             report: &report,
         };
         let text = serde_json::to_string_pretty(&whole);
@@ -95,10 +100,16 @@ pub fn run(
     } else {
         render(&report, &sink.to_string(), manifest.as_ref(), level)
     };
-    let exit_code = if report.findings.is_empty() {
-        0
-    } else {
-        Kind::Damage.exit_code()
+    // What was asked for and could not be done is no success.
+    let (exit_code, error) = match (report.findings.len(), report.unknown) {
+        (0, 0) => (0, None),
+        (0, unknown) => (
+            Kind::Failed.exit_code(),
+            Some(format!(
+                "{unknown} shards and indexes without a checksum in the store"
+            )),
+        ),
+        (n, _) => (Kind::Damage.exit_code(), Some(format!("{n} findings"))),
     };
     Ok(Summary {
         exit_code,
@@ -107,7 +118,7 @@ pub fn run(
         shards: report.shards,
         bytes: report.bytes,
         bytes_read: report.bytes,
-        error: (exit_code != 0).then(|| format!("{} findings", report.findings.len())),
+        error,
         ..Summary::text(text)
     })
 }
@@ -160,6 +171,7 @@ fn write_report(
         writeln!(out, "DAMAGE   {finding}")?;
     }
     match report.findings.len() {
+        0 if report.unknown > 0 => writeln!(out, "result   not known"),
         0 if manifest.is_some() => writeln!(out, "result   intact"),
         0 => writeln!(out, "result   no damage found"),
         1 => writeln!(out, "result   1 finding"),

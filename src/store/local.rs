@@ -14,13 +14,17 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use rustix::fs::Advice;
 
-use super::{Access, ShardWriter, Sink, Source, check_name};
+use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, check_name};
 use crate::buffer::{Buffer, Buffers};
 use crate::error::{Error, Kind, Result, reason};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::reactor::{Pending, Reactor};
 use crate::sample::{Field, SourcePath, Version, show};
 
+/// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
+const READS: usize = 256;
+/// What a reader thread touches of its stack and the allocator.
+const READER_BYTES: u64 = 40 << 10;
 /// Directory entries looked at in one piece of work.
 const CHUNK_ENTRIES: usize = 2048;
 /// Pieces of stat work of one directory started before the oldest is waited for.
@@ -52,11 +56,12 @@ impl LocalSource {
                 "{location} is a file: give the directory that holds the images"
             )));
         }
+        let reads = access.reads.unwrap_or(READS).min(access.open_files).max(1);
         Ok(Self {
             root: Arc::new(root),
-            reactor: Reactor::new(access.reads, 0),
+            reactor: Reactor::new(reads, 0),
             buffers: Arc::default(),
-            reads: access.reads,
+            reads,
         })
     }
 
@@ -130,6 +135,14 @@ impl Source for LocalSource {
             return Err(changed(&field.path, offset + read as u64, field.size));
         }
         Ok(buffer)
+    }
+
+    fn reads(&self) -> usize {
+        self.reads
+    }
+
+    fn overhead_bytes(&self) -> u64 {
+        self.reads as u64 * READER_BYTES
     }
 }
 
@@ -593,6 +606,24 @@ impl LocalSink {
         format!("{self}/{name}")
     }
 
+    /// Visits the files of the directories that are ours, and those in the root itself.
+    fn each_of_ours(
+        &self,
+        visit: &mut dyn FnMut(&fs::DirEntry, &Path) -> io::Result<()>,
+    ) -> Result<()> {
+        // The manifest and the card lie in the root itself; nothing else there is ours to look at.
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                visit(&entry, &entry.path()).map_err(|error| Error::io(self.to_string(), error))?;
+            }
+        }
+        for part in ["data", "index", "_shardpack"] {
+            self.walk(&self.root.join(part), visit)
+                .map_err(|error| Error::io(self.label(part), error))?;
+        }
+        Ok(())
+    }
+
     fn walk(
         &self,
         dir: &Path,
@@ -615,6 +646,26 @@ impl LocalSink {
             }
         }
         Ok(())
+    }
+}
+
+/// The name that a temporary file was to get: `data/.x.tar.MACHINE-PID-N.tmp` → `data/x.tar`.
+fn becomes(temporary: &str) -> String {
+    let (dir, name) = temporary.rsplit_once('/').unwrap_or(("", temporary));
+    let name = name.strip_prefix('.').unwrap_or(name);
+    let name = name.strip_suffix(".tmp").unwrap_or(name);
+    let name = name.rsplit_once('.').map_or(name, |(name, _)| name);
+    match dir {
+        "" => name.to_owned(),
+        dir => format!("{dir}/{name}"),
+    }
+}
+
+/// Whether a temporary file has a living writer, which holds its lock; one that is gone needs no removing either.
+fn is_alive(path: &Path) -> bool {
+    match OpenOptions::new().write(true).open(path) {
+        Ok(file) => file.try_lock().is_err(),
+        Err(_) => true,
     }
 }
 
@@ -660,7 +711,7 @@ impl std::fmt::Display for LocalSink {
 }
 
 impl Sink for LocalSink {
-    fn create(&self, name: &str) -> Result<Box<dyn ShardWriter>> {
+    fn create(&self, name: &str, _bytes: u64) -> Result<Box<dyn ShardWriter>> {
         let path = self.path(name)?;
         let (temporary, file) = self
             .temporary(&path)
@@ -767,29 +818,61 @@ impl Sink for LocalSink {
             if !is_temporary(&name) || !name.contains(&ours) {
                 return Ok(());
             }
-            // A living writer holds the lock; another run may have removed the file meanwhile.
-            let Ok(file) = OpenOptions::new().write(true).open(path) else {
-                return Ok(());
-            };
-            if file.try_lock().is_ok() && fs::remove_file(path).is_ok() {
+            if !is_alive(path) && fs::remove_file(path).is_ok() {
                 removed += 1;
             }
             Ok(())
         };
-        // The manifest and the card lie in the root itself; nothing else there is ours to look at.
-        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                visit(&entry, &entry.path()).map_err(|error| Error::io(self.to_string(), error))?;
-            }
-        }
-        for part in ["data", "index", "_shardpack"] {
-            self.walk(&self.root.join(part), &mut visit)
-                .map_err(|error| Error::io(self.label(part), error))?;
-        }
+        self.each_of_ours(&mut visit)?;
         Ok(removed)
     }
 
+    fn leftovers(&self) -> Result<Vec<Leftover>> {
+        let mut found = Vec::new();
+        self.each_of_ours(&mut |entry, path| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !is_temporary(&name) || is_alive(path) {
+                return Ok(());
+            }
+            let below = path.strip_prefix(&self.root).unwrap_or(path);
+            let below = below.to_string_lossy().into_owned();
+            found.push(Leftover {
+                name: becomes(&below),
+                what: "partial file",
+                age: entry.metadata()?.modified()?.elapsed().unwrap_or_default(),
+                id: below,
+            });
+            Ok(())
+        })?;
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    fn discard(&self, leftover: &Leftover) -> Result<()> {
+        match fs::remove_file(self.path(&leftover.id)?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(self.label(&leftover.id), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn kept(&self, _name: &str) -> Result<Kept> {
+        Ok(Kept::Readable)
+    }
+
+    fn writing_bytes(&self) -> u64 {
+        0
+    }
+
+    fn reading_bytes(&self) -> u64 {
+        0
+    }
+
     fn check_apart(&self, source: &str) -> Result<()> {
+        if super::scheme(source)?.is_some() {
+            return Ok(());
+        }
         // The destination may not exist yet: compare from its nearest existing directory.
         let source = fs::canonicalize(source).map_err(|error| Error::io(source, error))?;
         let absolute =

@@ -3,17 +3,24 @@
 //! A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this folder opens a file or a socket.
 
 mod local;
+mod s3;
 
 use std::fmt;
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
+use crate::progress::Counters;
 use crate::reactor::Pending;
 use crate::sample::Field;
+use crate::signal::Stop;
+
+pub use s3::{Network, S3Options};
 
 /// Where samples come from.
 pub trait Source: fmt::Display + Send + Sync {
@@ -39,14 +46,44 @@ pub trait Source: fmt::Display + Send + Sync {
 
     /// Reads `length` bytes at `offset` of a file.
     fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>>;
+
+    /// Reads in flight at most.
+    fn reads(&self) -> usize;
+
+    /// Memory that those reads take, besides what they read.
+    fn overhead_bytes(&self) -> u64;
+}
+
+/// What a store can say of an object's content without sending it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The CRC-32 of the content that was written, compared by the store itself with what it has.
+    Crc32(u32),
+    /// Nothing, and reading it all is what the caller wanted to avoid.
+    Nothing,
+    /// Nothing, but reading it is cheap.
+    Readable,
+}
+
+/// Something half written that a run left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Name of the object it was to become, below the root.
+    pub name: String,
+    /// What it is, for people.
+    pub what: &'static str,
+    /// Time since it was begun or last written to.
+    pub age: Duration,
+    /// What the backend knows it by.
+    pub id: String,
 }
 
 /// Where shards go, and where they are read back from.
 ///
 /// Names are relative, `/`-separated and checked: a name from a manifest cannot leave the root.
 pub trait Sink: fmt::Display + Send + Sync {
-    /// Opens a shard for writing; nothing is visible under `name` until it is committed.
-    fn create(&self, name: &str) -> Result<Box<dyn ShardWriter>>;
+    /// Opens a shard of about so many bytes for writing; nothing is visible under `name` until it is committed.
+    fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>>;
 
     /// Reads a small object (plan, record, manifest), or `None` if it is not there.
     fn get(&self, name: &str) -> Result<Option<Bytes>>;
@@ -70,6 +107,21 @@ pub trait Sink: fmt::Display + Send + Sync {
     /// Removes what a killed run of this machine left half written, and only that.
     fn sweep(&self) -> Result<u64>;
 
+    /// What runs left half written, of whatever machine; nothing that is known to be alive.
+    fn leftovers(&self) -> Result<Vec<Leftover>>;
+
+    /// Removes one of them; no error if it is gone already.
+    fn discard(&self, leftover: &Leftover) -> Result<()>;
+
+    /// What the store itself knows of an object's content.
+    fn kept(&self, name: &str) -> Result<Kept>;
+
+    /// Memory that all shards being written take together, besides a small buffer each.
+    fn writing_bytes(&self) -> u64;
+
+    /// Memory that an opened object takes.
+    fn reading_bytes(&self) -> u64;
+
     /// Refuses a destination that lies in the source (or is it), before anything is written.
     fn check_apart(&self, source: &str) -> Result<()>;
 }
@@ -81,33 +133,63 @@ pub trait ShardWriter: Write + Send {
 }
 
 /// What backends need to know to open a location.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Reads in flight at most.
-    pub reads: usize,
+    /// Reads in flight at most, if the user said how many.
+    pub reads: Option<usize>,
+    /// Files and connections that may be open at once for reads.
+    pub open_files: usize,
+    /// Memory that the whole run is to stay within.
+    pub memory: u64,
     /// Whether commits wait until the data is on the disk.
     pub fsync: bool,
+    /// What is said about S3.
+    pub s3: S3Options,
+    /// The connection of this process, shared by its source and its sink.
+    pub network: Network,
+    /// Counts requests that had to be made again.
+    pub counters: Arc<Counters>,
+    /// Says when to stop.
+    pub stop: Stop,
 }
 
-/// Opens the source at a path.
+/// Opens the source at a path or `s3://` location.
 pub fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
-    refuse_schemes(location)?;
-    Ok(Box::new(local::LocalSource::open(location, access)?))
+    Ok(match scheme(location)? {
+        None => Box::new(local::LocalSource::open(location, access)?),
+        Some(_) => Box::new(s3::S3Source::open(location, access)?),
+    })
 }
 
-/// Opens the destination at a path; it need not exist yet.
+/// Opens the destination at a path or `s3://` location; it need not exist yet.
 pub fn sink(location: &str, access: &Access) -> Result<Box<dyn Sink>> {
-    refuse_schemes(location)?;
-    Ok(Box::new(local::LocalSink::open(location, access)?))
+    Ok(match scheme(location)? {
+        None => Box::new(local::LocalSink::open(location, access)?),
+        Some(_) => Box::new(s3::S3Sink::open(location, access)?),
+    })
 }
 
-fn refuse_schemes(location: &str) -> Result<()> {
+/// A location as it can be given again from another directory.
+pub fn absolute(location: &str) -> String {
+    match scheme(location) {
+        Ok(None) => std::path::absolute(location)
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_else(|_| location.to_owned()),
+        _ => location.to_owned(),
+    }
+}
+
+/// The scheme of a location, none for a path; one that cannot be opened is a usage error.
+fn scheme(location: &str) -> Result<Option<&str>> {
     match location.split_once("://") {
+        Some((_, _)) if location.starts_with(s3::SCHEME) => Ok(Some(s3::SCHEME)),
         Some((scheme, _)) => Err(Error::usage(format!(
-            "{location}: `{scheme}://` is not a location this version can open: give a path"
+            "{location}: `{scheme}://` is not a location this version can open: give a path, or s3://BUCKET/PREFIX"
         ))),
-        None if location.is_empty() => Err(Error::usage("an empty location: give a path")),
-        None => Ok(()),
+        None if location.is_empty() => Err(Error::usage(
+            "an empty location: give a path, or s3://BUCKET/PREFIX",
+        )),
+        None => Ok(None),
     }
 }
 
@@ -135,6 +217,16 @@ pub fn check_name(name: &str) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn access(fsync: bool) -> Access {
+        Access {
+            reads: Some(2),
+            open_files: 64,
+            memory: 256 << 20,
+            fsync,
+            ..Access::default()
+        }
+    }
+
     #[test]
     fn names_that_leave_the_root_are_refused() {
         for name in ["", "/etc/passwd", "a/../b", "..", "a//b", "./a", "a\0b"] {
@@ -145,10 +237,7 @@ mod tests {
 
     #[test]
     fn a_scheme_that_cannot_be_opened_is_a_usage_error() {
-        let access = Access {
-            reads: 1,
-            fsync: false,
-        };
+        let access = access(false);
         let Err(error) = source("gs://bucket/x", &access) else {
             panic!("opened")
         };
@@ -169,7 +258,7 @@ mod tests {
         assert_eq!(sink.get("a/c.json").unwrap().unwrap(), "");
 
         let content: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
-        let mut writer = sink.create("data/x.tar").unwrap();
+        let mut writer = sink.create("data/x.tar", 200_000).unwrap();
         for piece in content.chunks(3000).chain([&content[..0]]) {
             writer.write_all(piece).unwrap();
         }
@@ -181,7 +270,7 @@ mod tests {
         assert!(sink.list("data").unwrap().is_empty());
         writer.commit(crc32fast::hash(&content)).unwrap();
         assert_eq!(sink.get("data/x.tar").unwrap().unwrap(), content);
-        let mut dropped = sink.create("data/y.tar").unwrap();
+        let mut dropped = sink.create("data/y.tar", 200_000).unwrap();
         dropped.write_all(&content).unwrap();
         drop(dropped);
         let all = [("a/b.json", 3), ("a/c.json", 0), ("data/x.tar", 200_000)];
@@ -209,7 +298,7 @@ mod tests {
     fn the_local_sink_keeps_the_contract() {
         for fsync in [false, true] {
             let dir = tempfile::tempdir().unwrap();
-            let access = Access { reads: 2, fsync };
+            let access = access(fsync);
             let location = dir.path().join("new/out");
             let sink = sink(location.to_str().unwrap(), &access).unwrap();
             sink_contract(sink.as_ref());
@@ -268,10 +357,7 @@ mod tests {
         let path = dir.path().join("c/a.jpg");
         std::fs::create_dir(dir.path().join("c")).unwrap();
         std::fs::write(&path, b"0123456789").unwrap();
-        let access = Access {
-            reads: 2,
-            fsync: false,
-        };
+        let access = access(false);
         let source = source(dir.path().to_str().unwrap(), &access).unwrap();
         source_contract(source.as_ref(), b"0123456789", &|| {
             std::fs::write(&path, b"0123456789+").unwrap();

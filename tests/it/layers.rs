@@ -11,7 +11,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
     ("run", &["main", "lib", "run"]),
     ("command", &["command"]),
     ("settings", &["settings", "cli"]),
-    ("stages", &["pipeline", "publish", "verify", "resume"]),
+    ("stages", &["pipeline", "publish", "verify", "resume", "gc"]),
     (
         "parts",
         &[
@@ -54,13 +54,37 @@ const UPWARDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Libraries that are seen in one file only.
-const LIBRARIES: [(&str, &[&str]); 6] = [
+const LIBRARIES: [(&str, &[&str]); 10] = [
     ("clap", &["cli.rs"]),
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
     ("parquet", &["record.rs"]),
     ("image", &["probe.rs"]),
     ("csv", &["labels.rs"]),
+    (
+        "aws_sdk_s3",
+        &[
+            "store/s3/mod.rs",
+            "store/s3/connection.rs",
+            "store/s3/list.rs",
+            "store/s3/read.rs",
+            "store/s3/trouble.rs",
+            "store/s3/write.rs",
+        ],
+    ),
+    ("aws_config", &["store/s3/connection.rs"]),
+    ("aws_smithy_http_client", &["store/s3/connection.rs"]),
+    (
+        "tokio",
+        &[
+            "reactor.rs",
+            "store/s3/connection.rs",
+            "store/s3/list.rs",
+            "store/s3/pace.rs",
+            "store/s3/read.rs",
+            "store/s3/write.rs",
+        ],
+    ),
 ];
 
 /// Files that may touch the file system, each with its reason.

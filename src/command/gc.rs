@@ -1,0 +1,57 @@
+//! `gc`: remove what killed runs left behind.
+
+use std::fmt::Write;
+
+use super::summary::Summary;
+use crate::error::Result;
+use crate::gc::{Found, Rules, collect};
+use crate::settings::Running;
+use crate::store::{self, Leftover};
+use crate::units::{counted, seconds_text};
+
+/// Removes leftovers of `destination`, or says what it would remove.
+pub fn run(destination: &str, rules: &Rules, running: &Running) -> Result<Summary> {
+    let sink = store::sink(destination, &running.access)?;
+    let found = collect(sink.as_ref(), rules)?;
+    Ok(Summary {
+        destination: Some(sink.to_string()),
+        removed: found.removed.len() as u64,
+        ..Summary::text(render(&found, rules))
+    })
+}
+
+fn render(found: &Found, rules: &Rules) -> String {
+    let mut out = String::new();
+    let verb = if rules.dry_run {
+        "would remove"
+    } else {
+        "removed"
+    };
+    let groups: [(&str, &[Leftover]); 3] = [
+        (verb, &found.removed),
+        ("too young", &found.young),
+        ("not ours", &found.foreign),
+    ];
+    for (what, leftovers) in groups {
+        for leftover in leftovers {
+            let age = seconds_text(leftover.age.as_secs_f64());
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                out,
+                "{what:13} {}: {}, {age} old",
+                leftover.name, leftover.what
+            );
+        }
+    }
+    let count = counted(found.removed.len() as u64, "leftover");
+    let _ = writeln!(out, "{verb} {count}");
+    if !found.young.is_empty() {
+        let young = counted(found.young.len() as u64, "leftover");
+        let _ = writeln!(
+            out,
+            "left {young} alone: younger than {}; if no run is at work, add `--older-than 0s`",
+            seconds_text(rules.older_than.as_secs_f64())
+        );
+    }
+    out
+}

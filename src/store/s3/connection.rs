@@ -1,0 +1,400 @@
+//! The client, its settings, and the one place where requests are tried again.
+//!
+//! The client library's own retries are off: their shared quota runs dry in the first seconds of a push back, and they end at
+//! the headers of an answer. Here each request has attempts and a time, bodies included, and all share one [`Pace`].
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_config::BehaviorVersion;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::{
+    Region, RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
+};
+use aws_sdk_s3::types::RequestPayer;
+use aws_smithy_http_client::tls;
+use tokio::runtime::Runtime;
+
+use super::pace::Pace;
+use super::read::Times;
+use super::trouble::{Sort, Trouble};
+use crate::error::{Error, Result};
+use crate::progress::Counters;
+use crate::reactor::{Pending, promise};
+use crate::signal::Stop;
+use crate::store::Access;
+
+/// Reads at once when nothing is said: at 150 ms each, 512 reads of 110 KB are 346 MB/s and 64 are 45.
+const READS: usize = 512;
+/// Memory of one read in flight besides its content: connection, TLS and request state.
+const READ_BYTES: u64 = 224 << 10;
+/// Attempts of one request, and the time after which no other is begun.
+const ATTEMPTS: u32 = 12;
+const PATIENCE: Duration = Duration::from_secs(180);
+/// The same before anything was ever answered: a wrong address should not take minutes to be told.
+const FIRST_ATTEMPTS: u32 = 4;
+/// First and longest wait of one request before it is tried again, halved at random.
+const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_secs(10);
+/// Connections idle for longer are closed by S3's side; using one then is an error.
+const IDLE: Duration = Duration::from_secs(8);
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// What the user says about S3.
+#[derive(Clone, Debug)]
+pub struct S3Options {
+    /// Server to use instead of AWS.
+    pub endpoint_url: Option<String>,
+    /// Region of the buckets.
+    pub region: Option<String>,
+    /// Profile of the shared configuration files.
+    pub profile: Option<String>,
+    /// Whether requests are sent without credentials.
+    pub no_sign_request: bool,
+    /// Whether whoever asks pays.
+    pub request_payer: bool,
+    /// Storage class of shards.
+    pub storage_class: Option<String>,
+    /// Server-side encryption.
+    pub sse: Option<String>,
+    /// Key of the server-side encryption.
+    pub sse_kms_key_id: Option<String>,
+    /// Tags of every object written, as a URL query.
+    pub tagging: Option<String>,
+    /// Bucket in the path instead of the host name; chosen by the endpoint when nothing is said.
+    pub path_style: Option<bool>,
+    /// The user knows that nobody else writes: do without conditional writes.
+    pub no_conditional_put: bool,
+    /// Longest time without any progress of a request.
+    pub request_timeout: Duration,
+}
+
+impl Default for S3Options {
+    fn default() -> Self {
+        Self {
+            endpoint_url: None,
+            region: None,
+            profile: None,
+            no_sign_request: false,
+            request_payer: false,
+            storage_class: None,
+            sse: None,
+            sse_kms_key_id: None,
+            tagging: None,
+            path_style: None,
+            no_conditional_put: false,
+            request_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The connection of a process, made when first needed; its clones share it.
+#[derive(Clone, Default)]
+pub struct Network(Arc<Mutex<Option<Arc<Connection>>>>);
+
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Network")
+    }
+}
+
+impl Network {
+    pub(super) fn connection(&self, access: &Access) -> Result<Arc<Connection>> {
+        let mut connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*connection {
+            Some(connection) => Ok(Arc::clone(connection)),
+            None => {
+                let new = Arc::new(Connection::open(access)?);
+                Ok(Arc::clone(connection.insert(new)))
+            }
+        }
+    }
+}
+
+/// A client of one server, with everything that its requests share.
+pub(super) struct Connection {
+    runtime: Option<Runtime>,
+    pub(super) client: Client,
+    pub(super) pace: Arc<Pace>,
+    pub(super) times: Times,
+    pub(super) options: S3Options,
+    pub(super) counters: Arc<Counters>,
+    /// Reads at once at most.
+    pub(super) reads: usize,
+    /// Bodies are protected by TLS and need no digest in the signature.
+    pub(super) encrypted: bool,
+    endpoint: Option<String>,
+    stop: Stop,
+    /// The server answered at least once.
+    reached: AtomicBool,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Requests that nobody waits for must not keep the process.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// One request, for messages and limits.
+pub(super) struct Call {
+    /// The permission it needs.
+    pub(super) action: &'static str,
+    /// What it is about.
+    pub(super) object: String,
+    /// Longest time of one attempt.
+    pub(super) limit: Duration,
+}
+
+impl Connection {
+    fn open(access: &Access) -> Result<Self> {
+        let options = access.s3.clone();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(cores)
+            .thread_name("network")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io("network threads", error))?;
+        // An eighth of the memory at most is for connections, half of the open files for everything else.
+        let affordable = usize::try_from(access.memory / 8 / READ_BYTES).unwrap_or(READS);
+        let reads = access.reads.unwrap_or(READS.min(affordable.max(16)));
+        let reads = reads.min(access.open_files).max(1);
+        let (client, endpoint, encrypted) = runtime.block_on(client(&options));
+        let pace = Pace::new(reads);
+        let counters = Arc::clone(&access.counters);
+        runtime.spawn(Pace::run(Arc::downgrade(&pace), counters));
+        Ok(Self {
+            runtime: Some(runtime),
+            client,
+            pace,
+            times: Times::default(),
+            options,
+            counters: Arc::clone(&access.counters),
+            reads,
+            encrypted,
+            endpoint,
+            stop: access.stop.clone(),
+            reached: AtomicBool::new(false),
+        })
+    }
+
+    /// Memory that reads in flight take, besides what they read.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.reads as u64 * READ_BYTES
+    }
+
+    /// The value of the request-payer header.
+    pub(super) fn payer(&self) -> Option<RequestPayer> {
+        self.options
+            .request_payer
+            .then_some(RequestPayer::Requester)
+    }
+
+    /// A call whose attempts may take `--request-timeout`, and a second more for each MiB that goes over the wire.
+    pub(super) fn call(&self, action: &'static str, object: impl Into<String>, bytes: u64) -> Call {
+        Call {
+            action,
+            object: object.into(),
+            limit: self.options.request_timeout + Duration::from_secs(bytes >> 20),
+        }
+    }
+
+    /// Runs a future to its end on this thread.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(work),
+            // Only `drop` takes it.
+            None => unreachable!("the connection is in use"),
+        }
+    }
+
+    /// Starts a future on the network threads; it is dropped when nobody wants its value any more.
+    pub(super) fn start<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Pending<T> {
+        let (mut promise, pending) = promise();
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(async move {
+                tokio::select! {
+                    value = work => { _ = promise.send(value); }
+                    () = promise.closed() => {}
+                }
+            });
+        }
+        pending
+    }
+
+    /// Makes a request until it succeeds, or fails for good, or its attempts or its time are used up.
+    pub(super) async fn attempt<T, F>(
+        &self,
+        call: &Call,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, Trouble>>,
+    {
+        let begun = Instant::now();
+        let mut attempts = 0;
+        loop {
+            self.ready().await?;
+            attempts += 1;
+            let trouble = match tokio::time::timeout(call.limit, attempt()).await {
+                Ok(Ok(value)) => {
+                    self.reached.store(true, Ordering::Relaxed);
+                    return Ok(value);
+                }
+                Ok(Err(trouble)) => trouble,
+                Err(_) => Trouble::new(Sort::Timeout, "no answer in time"),
+            };
+            if trouble.status > 0 {
+                self.reached.store(true, Ordering::Relaxed);
+            }
+            let reached = self.reached.load(Ordering::Relaxed);
+            let most = if reached { ATTEMPTS } else { FIRST_ATTEMPTS };
+            let out_of_time = begun.elapsed() > PATIENCE;
+            if !trouble.may_pass(attempts) || attempts >= most || out_of_time {
+                return Err(trouble);
+            }
+            self.counters.retry();
+            tracing::debug!(
+                action = call.action,
+                object = call.object,
+                attempts,
+                reason = ?trouble.sort,
+                status = trouble.status,
+                code = trouble.code,
+                "trying again"
+            );
+            if trouble.is_throttle() {
+                self.counters.push_back();
+                self.pace.push_back(trouble.wait);
+            } else {
+                let longest = (BACKOFF.start * 2u32.pow(attempts.min(10) - 1)).min(BACKOFF.end);
+                let wait = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
+                self.sleep(trouble.wait.unwrap_or(wait)).await?;
+            }
+        }
+    }
+
+    /// Waits until requests may be made; an error when the run is to stop.
+    async fn ready(&self) -> Result<(), Trouble> {
+        tokio::select! {
+            () = self.pace.ready() => self.check_stop(),
+            stopped = self.stopped() => Err(stopped),
+        }
+    }
+
+    /// Sleeps, but not when the run is to stop.
+    pub(super) async fn sleep(&self, time: Duration) -> Result<(), Trouble> {
+        tokio::select! {
+            () = tokio::time::sleep(time) => Ok(()),
+            stopped = self.stopped() => Err(stopped),
+        }
+    }
+
+    fn check_stop(&self) -> Result<(), Trouble> {
+        let stopped = |error: Error| Trouble::new(Sort::Other, error.to_string());
+        self.stop.check().map_err(stopped)
+    }
+
+    async fn stopped(&self) -> Trouble {
+        loop {
+            if let Err(stopped) = self.check_stop() {
+                return stopped;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The error for people; a run that was told to stop says only that.
+    pub(super) fn explain(&self, call: &Call, trouble: &Trouble) -> Error {
+        match self.stop.check() {
+            Err(stopped) => stopped,
+            Ok(()) => trouble.explain(call.action, &call.object, self.endpoint.as_deref()),
+        }
+    }
+}
+
+/// The client, its endpoint if it is not AWS's, and whether it speaks TLS.
+async fn client(options: &S3Options) -> (Client, Option<String>, bool) {
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(tls::Provider::Rustls(
+            tls::rustls_provider::CryptoMode::AwsLc,
+        ))
+        .pool_idle_timeout(IDLE)
+        .build_https();
+    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
+    if let Some(profile) = &options.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &options.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if options.no_sign_request {
+        loader = loader.no_credentials();
+    }
+    let shared = loader.load().await;
+    let environment = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
+    let endpoint = options
+        .endpoint_url
+        .clone()
+        .or_else(|| environment("AWS_ENDPOINT_URL_S3"))
+        .or_else(|| environment("AWS_ENDPOINT_URL"))
+        .or_else(|| shared.endpoint_url().map(str::to_owned));
+    let mut config = aws_sdk_s3::config::Builder::from(&shared)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+        .force_path_style(options.path_style.unwrap_or(endpoint.is_some()));
+    if shared.region().is_none() {
+        // What every other client assumes too; a bucket elsewhere says where it is.
+        config = config.region(Region::new("us-east-1"));
+    }
+    if let Some(endpoint) = &endpoint {
+        config = config.endpoint_url(endpoint);
+    }
+    let encrypted = endpoint
+        .as_deref()
+        .is_none_or(|url| !url.starts_with("http://"));
+    let endpoint = endpoint.as_deref().map(without_secrets);
+    (Client::from_conf(config.build()), endpoint, encrypted)
+}
+
+/// A URL without user, password and query.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let host = host.rsplit('@').next().unwrap_or_default();
+            let slash = if path.is_empty() { "" } else { "/" };
+            format!("{scheme}://{host}{slash}{path}")
+        }
+        None => url.rsplit('@').next().unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_told_without_what_might_be_secret() {
+        for (url, shown) in [
+            ("http://user:pass@host:9000/x?token=1", "http://host:9000/x"),
+            ("https://s3.example.com", "https://s3.example.com"),
+            ("host:9000", "host:9000"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
+}

@@ -1,0 +1,528 @@
+//! S3 and what speaks like it, as source and sink.
+//!
+//! Listing, reading and writing have a file each; [`connection`] has the client and is the one place where requests are tried
+//! again, [`pace`] says how many run at once, [`trouble`] what an error means. The client library is seen nowhere else.
+
+mod connection;
+mod list;
+mod pace;
+mod read;
+mod trouble;
+mod write;
+
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+pub use connection::{Network, S3Options};
+
+use self::connection::Connection;
+use self::read::{Object, Ranges, Span};
+use self::trouble::Trouble;
+use self::write::{Put, Shard, Writes};
+use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, check_name};
+use crate::buffer::{Buffer, Buffers};
+use crate::error::{Error, Kind, Result};
+use crate::listing::Listing;
+use crate::reactor::Pending;
+use crate::sample::{Field, Version};
+
+/// The beginning of every location here.
+pub(super) const SCHEME: &str = "s3://";
+/// Below this much one request is quicker than several.
+const ONE_REQUEST_BYTES: u64 = 16 << 20;
+
+/// A bucket and a prefix in it, with a slash at its end unless it is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Location {
+    bucket: String,
+    prefix: String,
+}
+
+impl Location {
+    fn parse(location: &str) -> Result<Self> {
+        let bad =
+            |what: &str| Error::usage(format!("{location}: {what}: write s3://BUCKET/PREFIX"));
+        let rest = location
+            .strip_prefix(SCHEME)
+            .ok_or_else(|| bad("not an S3 location"))?;
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-:".contains(&b);
+        if bucket.is_empty() || !bucket.bytes().all(plain) {
+            return Err(bad("no bucket of this name can exist"));
+        }
+        let prefix = prefix.trim_end_matches('/');
+        if prefix.split('/').any(|part| part == "." || part == "..") || prefix.contains("//") {
+            return Err(bad("`.`, `..` and empty directories have no meaning here"));
+        }
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        Ok(Self {
+            bucket: bucket.to_owned(),
+            prefix: format!("{prefix}{slash}"),
+        })
+    }
+
+    /// The key of a name below the prefix.
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A key as people write it.
+    fn object(&self, key: &str) -> String {
+        format!("{SCHEME}{}/{key}", self.bucket)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}", self.bucket)?;
+        match self.prefix.strip_suffix('/') {
+            Some(prefix) => write!(f, "/{prefix}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An ImageFolder in a bucket.
+pub(super) struct S3Source {
+    connection: Arc<Connection>,
+    location: Location,
+    buffers: Arc<Buffers>,
+}
+
+impl S3Source {
+    pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
+        let location = Location::parse(location)?;
+        Ok(Self {
+            connection: access.network.connection(access)?,
+            location,
+            buffers: Arc::default(),
+        })
+    }
+
+    /// The object of a planned file; one that was planned elsewhere cannot be recognised here.
+    fn object(&self, field: &Field) -> Result<Object> {
+        let Version::ETag(tag) = &field.version else {
+            return Err(Error::source_data(format!(
+                "{} was planned from a file system, and {} is an object store: make a new plan",
+                field.path, self.location
+            )));
+        };
+        let path = field.path.as_str().ok_or_else(|| {
+            Error::source_data(format!(
+                "{} is no name for an object: it is not UTF-8",
+                field.path
+            ))
+        })?;
+        Ok(Object {
+            location: self.location.clone(),
+            key: self.location.key(path),
+            tag: Some(tag.clone()),
+        })
+    }
+
+    fn ranges(&self, field: &Field) -> Result<Ranges> {
+        let object = self.object(field)?;
+        Ok(Ranges::new(&self.connection, object, field.size, unplanned))
+    }
+}
+
+/// The error for a planned object that cannot be read. Never a skippable one: an outage must not look like a smaller dataset.
+fn unplanned(connection: &Connection, object: &Object, trouble: &Trouble) -> Error {
+    let name = object.location.object(&object.key);
+    if trouble.is_condition() {
+        return Error::source_data(format!(
+            "{name} was written to after planning: the data changed, make a new plan"
+        ));
+    }
+    if trouble.is_missing() {
+        return Error::source_data(format!(
+            "{name} vanished after planning: the data changed, make a new plan"
+        ));
+    }
+    connection.explain(&connection.call(read::ACTION, name, 0), trouble)
+}
+
+impl fmt::Display for S3Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.location.fmt(f)
+    }
+}
+
+impl Source for S3Source {
+    fn list(&self) -> Result<Listing> {
+        let listing = self
+            .connection
+            .wait(list::tree(&self.connection, &self.location))?;
+        if listing.files() == 0 && listing.hidden == 0 && listing.dirs.len() == 1 {
+            return Err(Error::source_data(format!(
+                "{}: there are no objects below this prefix: give the one that holds the images",
+                self.location
+            )));
+        }
+        Ok(listing)
+    }
+
+    fn start(&self, field: &Field) -> Pending<Buffer> {
+        let object = self.object(field);
+        let (connection, buffers) = (Arc::clone(&self.connection), Arc::clone(&self.buffers));
+        let span = Span::Whole(Some(field.size));
+        self.connection.start(async move {
+            let object = object?;
+            let _place = connection.pace.place().await;
+            let read = read::read(&connection, &object, span, &buffers).await;
+            read.map_err(|trouble| unplanned(&connection, &object, &trouble))
+        })
+    }
+
+    fn recycle(&self, buffer: Buffer) {
+        self.buffers.give_back(buffer);
+    }
+
+    fn lend(&self, _threads: usize) {}
+
+    fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(self.ranges(field)?))
+    }
+
+    fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let object = self.object(field)?;
+        let span = match (offset, length as u64) {
+            (_, 0) => return Ok(Vec::new()),
+            (0, length) if length == field.size => Span::Whole(Some(length)),
+            (offset, length) => Span::Part(offset, length),
+        };
+        let read = read::read(&self.connection, &object, span, &self.buffers);
+        match self.connection.wait(read) {
+            Ok(buffer) => Ok(buffer.to_vec()),
+            Err(trouble) => Err(unplanned(&self.connection, &object, &trouble)),
+        }
+    }
+
+    fn reads(&self) -> usize {
+        self.connection.reads
+    }
+
+    fn overhead_bytes(&self) -> u64 {
+        self.connection.read_bytes()
+    }
+}
+
+/// A dataset in a bucket.
+pub(super) struct S3Sink {
+    connection: Arc<Connection>,
+    location: Location,
+    writes: Arc<Writes>,
+    /// The server was seen to refuse a conditional write, as it should.
+    conditional: AtomicBool,
+}
+
+impl S3Sink {
+    pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
+        let location = Location::parse(location)?;
+        let connection = access.network.connection(access)?;
+        let writes = Writes::new(Arc::clone(&connection), location.clone(), access.memory);
+        Ok(Self {
+            connection,
+            location,
+            writes: Arc::new(writes),
+            conditional: AtomicBool::new(false),
+        })
+    }
+
+    fn key(&self, name: &str) -> Result<String> {
+        check_name(name)?;
+        Ok(self.location.key(name))
+    }
+
+    fn object(&self, key: String, tag: Option<String>) -> Object {
+        Object {
+            location: self.location.clone(),
+            key,
+            tag,
+        }
+    }
+
+    fn head(&self, name: &str) -> Result<Option<write::Head>> {
+        let key = self.key(name)?;
+        let head = self
+            .connection
+            .wait(write::head(&self.connection, &self.location, &key));
+        head.map_err(|trouble| self.explain(read::ACTION, &key, &trouble))
+    }
+
+    fn explain(&self, action: &'static str, key: &str, trouble: &Trouble) -> Error {
+        let call = self.connection.call(action, self.location.object(key), 0);
+        self.connection.explain(&call, trouble)
+    }
+
+    fn put_body(&self, key: &str, body: &[u8], absent: bool) -> Result<Put> {
+        let body = Bytes::copy_from_slice(body);
+        let put = self
+            .connection
+            .wait(self.writes.put(key, body, absent, false));
+        put.map_err(|trouble| match absent && trouble.is_unknown_request() {
+            true => self.unconditional(),
+            false => self.explain(write::ACTION, key, &trouble),
+        })
+    }
+
+    fn unconditional(&self) -> Error {
+        Error::failed(format!(
+            "{}: this server does not honour conditional writes (If-None-Match), so two writers could both publish: \
+             use another server, or add `--unsafe-no-conditional-put` if there is one writer only",
+            self.location
+        ))
+    }
+}
+
+impl fmt::Display for S3Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.location.fmt(f)
+    }
+}
+
+impl Sink for S3Sink {
+    fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>> {
+        let shard = name.starts_with("data/");
+        Ok(Box::new(Shard::new(
+            &self.writes,
+            self.key(name)?,
+            shard,
+            bytes,
+        )))
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Bytes>> {
+        let object = self.object(self.key(name)?, None);
+        let buffers = Buffers::default();
+        let read = read::read(&self.connection, &object, Span::Whole(None), &buffers);
+        match self.connection.wait(read) {
+            Ok(buffer) => Ok(Some(buffer.into())),
+            Err(trouble) if trouble.is_missing() => Ok(None),
+            Err(trouble) => Err(missing(&self.connection, &object, &trouble)),
+        }
+    }
+
+    fn range(&self, name: &str, offset: u64, length: usize) -> Result<Bytes> {
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let key = self.key(name)?;
+        let short = |what: &str| {
+            Error::new(
+                Kind::Damage,
+                format!(
+                    "{self}/{name}: {length} bytes are wanted at {offset}, {what}: it was cut short"
+                ),
+            )
+        };
+        let length_bytes = length as u64;
+        // The length may come from a damaged file: compare before reserving memory for it.
+        if length_bytes > ONE_REQUEST_BYTES || offset.checked_add(length_bytes).is_none() {
+            let size = self.head(name)?.map_or(0, |head| head.size);
+            if offset
+                .checked_add(length_bytes)
+                .is_none_or(|end| end > size)
+            {
+                return Err(short(&format!("it has {size}")));
+            }
+        }
+        let object = self.object(key, None);
+        let span = Span::Part(offset, length_bytes);
+        let buffers = Buffers::default();
+        let read = read::read(&self.connection, &object, span, &buffers);
+        match self.connection.wait(read) {
+            Ok(buffer) => Ok(buffer.into()),
+            Err(trouble) if trouble.status == read::PAST_END => Err(short("it has less")),
+            Err(trouble) => Err(missing(&self.connection, &object, &trouble)),
+        }
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
+        let head = self
+            .head(name)?
+            .ok_or_else(|| Error::failed(format!("{self}/{name}: no such object")))?;
+        let object = self.object(self.key(name)?, head.tag);
+        Ok(Box::new(Ranges::new(
+            &self.connection,
+            object,
+            head.size,
+            missing,
+        )))
+    }
+
+    fn put(&self, name: &str, body: &[u8]) -> Result<()> {
+        self.put_body(&self.key(name)?, body, false).map(|_| ())
+    }
+
+    fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
+        // A server that ignores the condition must not be given the chance to overwrite.
+        if self.get(name)?.is_some() {
+            return Ok(false);
+        }
+        let key = self.key(name)?;
+        if self.connection.options.no_conditional_put {
+            self.put_body(&key, body, false)?;
+            return Ok(true);
+        }
+        let ours = match self.put_body(&key, body, true)? {
+            Put::Done => true,
+            // Perhaps our own, its reply lost.
+            Put::Exists => self.get(name)?.is_some_and(|there| there == body),
+        };
+        // Writing the same once more harms nobody and shows whether the server would have stopped a second writer.
+        if ours && !self.conditional.swap(true, Ordering::Relaxed) {
+            let second = self.put_body(&key, body, true);
+            if !matches!(second, Ok(Put::Exists)) {
+                self.conditional.store(false, Ordering::Relaxed);
+                return Err(second.err().unwrap_or_else(|| self.unconditional()));
+            }
+        }
+        Ok(ours)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let prefix = match prefix {
+            "" => self.location.prefix.clone(),
+            prefix => format!("{}/", self.key(prefix)?),
+        };
+        let flat = list::flat(&self.connection, &self.location, &prefix);
+        let keys = self.connection.wait(flat)?;
+        let name = |(key, size, _): (String, u64, String)| {
+            let name = key.strip_prefix(&self.location.prefix)?;
+            // Directory markers of other tools.
+            (!name.is_empty() && !name.ends_with('/')).then(|| (name.to_owned(), size))
+        };
+        let mut found: Vec<_> = keys.into_iter().filter_map(name).collect();
+        // S3 Express lists in no order.
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn sweep(&self) -> Result<u64> {
+        // Nothing tells an upload of a dead run from one of a living; `gc` goes by age.
+        Ok(0)
+    }
+
+    fn leftovers(&self) -> Result<Vec<Leftover>> {
+        self.connection.wait(self.uploads())
+    }
+
+    fn discard(&self, leftover: &Leftover) -> Result<()> {
+        let key = self.key(&leftover.name)?;
+        let discarded = self
+            .connection
+            .wait(self.writes.discard(&key, &leftover.id));
+        discarded.map_err(|trouble| self.explain(write::ABORT_ACTION, &key, &trouble))
+    }
+
+    fn check_apart(&self, source: &str) -> Result<()> {
+        let Some(source) = source
+            .starts_with(SCHEME)
+            .then(|| Location::parse(source))
+            .transpose()?
+        else {
+            return Ok(());
+        };
+        if source.bucket == self.location.bucket && self.location.prefix.starts_with(&source.prefix)
+        {
+            return Err(Error::usage(format!(
+                "{self} lies in the source {source}: choose a destination outside it"
+            )));
+        }
+        Ok(())
+    }
+
+    fn kept(&self, name: &str) -> Result<Kept> {
+        Ok(match self.head(name)?.and_then(|head| head.crc32) {
+            Some(crc32) => Kept::Crc32(crc32),
+            None => Kept::Nothing,
+        })
+    }
+
+    fn writing_bytes(&self) -> u64 {
+        self.writes.held_bytes()
+    }
+
+    fn reading_bytes(&self) -> u64 {
+        read::OPEN_BYTES
+    }
+}
+
+/// The error for an object of a dataset that cannot be read.
+fn missing(connection: &Connection, object: &Object, trouble: &Trouble) -> Error {
+    let name = object.location.object(&object.key);
+    if trouble.is_condition() {
+        return Error::failed(format!("{name} was replaced while it was read: run again"));
+    }
+    connection.explain(&connection.call(read::ACTION, name, 0), trouble)
+}
+
+impl S3Sink {
+    /// Multipart uploads below the prefix that nobody has completed.
+    async fn uploads(&self) -> Result<Vec<Leftover>> {
+        let call = self.connection.call(
+            "s3:ListBucketMultipartUploads",
+            self.location.to_string(),
+            0,
+        );
+        let mut found = Vec::new();
+        let (mut key, mut id) = (None, None);
+        loop {
+            let answer = self.connection.attempt(&call, || async {
+                let request = self
+                    .connection
+                    .client
+                    .list_multipart_uploads()
+                    .bucket(&self.location.bucket)
+                    .prefix(&self.location.prefix)
+                    .set_key_marker(key.clone())
+                    .set_upload_id_marker(id.clone())
+                    .set_request_payer(self.connection.payer());
+                request.send().await.map_err(Trouble::from)
+            });
+            let page = match answer.await {
+                Err(trouble) if trouble.is_unknown_request() => {
+                    return Err(Error::failed(format!(
+                        "{}: this server does not list multipart uploads: see its documentation for how it removes stale ones",
+                        self.location
+                    )));
+                }
+                answer => answer.map_err(|trouble| self.connection.explain(&call, &trouble))?,
+            };
+            for upload in page.uploads() {
+                let (Some(key), Some(id)) = (upload.key(), upload.upload_id()) else {
+                    continue;
+                };
+                let Some(name) = key.strip_prefix(&self.location.prefix) else {
+                    continue;
+                };
+                let begun = upload
+                    .initiated()
+                    .and_then(|t| SystemTime::try_from(*t).ok());
+                let age = begun
+                    .and_then(|begun| begun.elapsed().ok())
+                    .unwrap_or(Duration::ZERO);
+                found.push(Leftover {
+                    name: name.to_owned(),
+                    what: "unfinished multipart upload",
+                    age,
+                    id: id.to_owned(),
+                });
+            }
+            let more = page.is_truncated() == Some(true);
+            (key, id) = (
+                page.next_key_marker().map(str::to_owned),
+                page.next_upload_id_marker().map(str::to_owned),
+            );
+            if !more || key.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}
