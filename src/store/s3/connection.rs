@@ -36,7 +36,7 @@ const READ_BYTES: u64 = 224 << 10;
 const ATTEMPTS: u32 = 12;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The same before anything was ever answered: a wrong address should not take minutes to be told.
-const FIRST_ATTEMPTS: u32 = 4;
+const FIRST_ATTEMPTS: u32 = 6;
 /// First and longest wait of one request before it is tried again, halved at random.
 const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_secs(10);
 /// Connections idle for longer are closed by S3's side; using one then is an error.

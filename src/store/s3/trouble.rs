@@ -220,8 +220,8 @@ impl Trouble {
     }
 }
 
-/// Text of an error and what caused it, innermost last, without saying the same twice.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+/// Texts of an error and what caused it, innermost last, without saying the same twice.
+fn chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -231,9 +231,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = error.source();
     }
-    // The outer layers only say that sending failed.
-    let skip = texts.len().saturating_sub(2);
-    short(&texts[skip..].join(": "))
+    texts
 }
 
 fn short(text: &str) -> String {
@@ -254,20 +252,33 @@ where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     fn from(error: SdkError<E, HttpResponse>) -> Self {
-        let text = match &error {
-            SdkError::ServiceError(_) => String::new(),
+        let texts = match &error {
+            SdkError::ServiceError(_) => Vec::new(),
             other => chain(other),
         };
-        let lower = text.to_lowercase();
+        let lower = texts.join(": ").to_lowercase();
+        // The outer layers only say that sending failed.
+        let text = short(&texts[texts.len().saturating_sub(2)..].join(": "));
         let sort = match &error {
             SdkError::ServiceError(_) => Sort::Answer,
             SdkError::TimeoutError(_) => Sort::Timeout,
             _ if lower.contains("certificate") => Sort::Certificate,
-            _ if lower.contains("credentials") || lower.contains("identity") => Sort::Credentials,
+            _ if ["credential", "identity", "imds"]
+                .iter()
+                .any(|word| lower.contains(word)) =>
+            {
+                Sort::Credentials
+            }
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Sort::Timeout,
             SdkError::DispatchFailure(failure) if failure.is_user() => Sort::Other,
             SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => Sort::Connection,
             _ => Sort::Other,
+        };
+        let text = match sort {
+            Sort::Credentials if lower.contains("no credentials") => {
+                "none in the environment, in a profile, or from the machine's role".to_owned()
+            }
+            _ => text,
         };
         let mut trouble = Trouble::new(sort, text);
         if let Some(response) = error.raw_response() {
