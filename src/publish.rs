@@ -1,7 +1,5 @@
 //! Records become a snapshot, put if absent, and then `manifest.json`: the one moment at which a dataset appears.
 
-use rayon::prelude::*;
-
 use crate::card;
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
@@ -9,8 +7,10 @@ use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry,
 use crate::plan::ShardPlan;
 use crate::record::{Footer, index_name};
 use crate::resume::{Stored, done};
-use crate::store::Sink;
+use crate::store::{Sink, at_once};
 
+/// Index files held at once at most.
+const INDEXES: usize = 16;
 /// Missing shards named in a message.
 const NAMED: usize = 5;
 
@@ -33,12 +33,12 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
             if missing.len() > NAMED { ", …" } else { "" }
         )));
     }
-    let entries: Vec<(ShardEntry, Footer)> = stored
-        .plan
-        .shards
-        .par_iter()
-        .map(|shard| entry(sink, shard))
-        .collect::<Result<_>>()?;
+    // Each holds an index file.
+    let depth = sink
+        .requests()
+        .max(rayon::current_num_threads())
+        .min(INDEXES);
+    let entries = at_once(depth, &stored.plan.shards, |shard| entry(sink, shard))?;
     let manifest = manifest(stored, entries);
     put_beside(sink, &manifest)?;
 

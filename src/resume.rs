@@ -13,7 +13,7 @@ use crate::manifest::STATE;
 use crate::plan::{Draft, PLAN_KIND, Plan, parse_lines};
 use crate::record::{FOOTER_GUESS, Footer, index_name};
 use crate::sample::{Sample, hex};
-use crate::store::Sink;
+use crate::store::{Sink, at_once};
 
 const CLAIM: &str = "_shardpack/claims/00000001.json";
 /// Fast, and names compress well at any level.
@@ -76,19 +76,19 @@ pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
 
 /// Refuses a destination that holds something else than a dataset of ours or nothing.
 pub fn check_ours(sink: &dyn Sink) -> Result<()> {
+    if !sink.list(STATE)?.is_empty() {
+        return Ok(());
+    }
     let found = sink.list("")?;
-    let ours = found
-        .iter()
-        .any(|(name, _)| name.starts_with("_shardpack/"));
     match found.first() {
-        Some((name, _)) if !ours => Err(Error::usage(format!(
+        Some((name, _)) => Err(Error::usage(format!(
             "{sink} is not empty and not a dataset of shardpack (it holds `{name}`{}): choose an empty or new destination",
             match found.len() {
                 1 => String::new(),
                 n => format!(" and {} more", n - 1),
             }
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -265,7 +265,7 @@ pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
         let whole = shards.get(&shard.name) == Some(&footer.bytes);
         Ok((ours && whole).then_some(footer))
     };
-    stored.plan.shards.iter().map(look).collect()
+    at_once(sink.requests(), &stored.plan.shards, look)
 }
 
 /// The footer of an index of `size` bytes, by reading its end.

@@ -254,8 +254,13 @@ impl Verification<'_> {
                 work(i).inspect_err(|_| shared.next.store(count, Ordering::Relaxed))?;
             }
         };
+        // Nothing is held of what the store itself compares.
+        let most = match self.level {
+            Level::Head => self.jobs.max(self.sink.requests()),
+            _ => self.jobs,
+        };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.jobs.clamp(1, count.max(1)))
+            let threads: Vec<_> = (0..most.clamp(1, count.max(1)))
                 .map(|_| scope.spawn(run))
                 .collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {

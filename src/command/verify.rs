@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::summary::Summary;
 use crate::budget::{Overhead, divide_verification};
 use crate::error::{Kind, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, STATE};
 use crate::scan::scan;
 use crate::settings::{Running, rules_of};
 use crate::store;
@@ -33,11 +33,7 @@ pub fn run(
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = Manifest::load(sink.as_ref())?;
-    let ours = sink
-        .list("")?
-        .iter()
-        .any(|(name, _)| name.starts_with("_shardpack/"));
-    if manifest.is_none() && ours {
+    if manifest.is_none() && !sink.list(STATE)?.is_empty() {
         Manifest::require(sink.as_ref())?;
     }
     let source = source

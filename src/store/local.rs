@@ -861,6 +861,10 @@ impl Sink for LocalSink {
         Ok(Kept::Readable)
     }
 
+    fn requests(&self) -> usize {
+        1
+    }
+
     fn writing_bytes(&self) -> u64 {
         0
     }

@@ -36,6 +36,9 @@ pub(super) const SCHEME: &str = "s3://";
 /// Below this much one request is quicker than several.
 const ONE_REQUEST_BYTES: u64 = 16 << 20;
 
+/// Small requests made at once by those who have many to make.
+const REQUESTS: usize = 64;
+
 /// A bucket and a prefix in it, with a slash at its end unless it is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Location {
@@ -443,6 +446,10 @@ impl Sink for S3Sink {
             Some(crc32) => Kept::Crc32(crc32),
             None => Kept::Nothing,
         })
+    }
+
+    fn requests(&self) -> usize {
+        REQUESTS
     }
 
     fn writing_bytes(&self) -> u64 {
