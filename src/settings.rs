@@ -67,7 +67,7 @@ impl Running {
         let overhead = Overhead {
             reads: source.reads(),
             bytes: source.overhead_bytes() + sink.writing_bytes(),
-            job_bytes: 0,
+            job_bytes: source.stream_bytes(),
         };
         divide(self.memory, jobs, overhead, plan)
     }

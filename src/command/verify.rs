@@ -58,7 +58,7 @@ pub fn run(
     let overhead = Overhead {
         reads: source.as_ref().map_or(0, |source| source.reads()),
         bytes: source.as_ref().map_or(0, |source| source.overhead_bytes()),
-        job_bytes: sink.reading_bytes(),
+        job_bytes: sink.reading_bytes() + source.as_ref().map_or(0, |source| source.stream_bytes()),
     };
     let budget = divide_verification(
         running.memory,

@@ -144,6 +144,10 @@ impl Source for LocalSource {
     fn overhead_bytes(&self) -> u64 {
         self.reads as u64 * READER_BYTES
     }
+
+    fn stream_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Reads until `buffer` is full or the file ends.

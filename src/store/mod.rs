@@ -53,6 +53,9 @@ pub trait Source: fmt::Display + Send + Sync {
 
     /// Memory that those reads take, besides what they read.
     fn overhead_bytes(&self) -> u64;
+
+    /// Memory that one opened stream takes.
+    fn stream_bytes(&self) -> u64;
 }
 
 /// What a store can say of an object's content without sending it.

@@ -275,11 +275,11 @@ impl Connection {
             if trouble.is_throttle() {
                 self.counters.push_back();
                 self.pace.push_back(trouble.wait);
-            } else {
-                let longest = (BACKOFF.start * 2u32.pow(attempts.min(10) - 1)).min(BACKOFF.end);
-                let wait = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
-                self.sleep(trouble.wait.unwrap_or(wait)).await?;
             }
+            let longest = (BACKOFF.start * 2u32.pow(attempts.min(10) - 1)).min(BACKOFF.end);
+            let wait = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
+            self.sleep(trouble.wait.unwrap_or(wait).min(BACKOFF.end))
+                .await?;
         }
     }
 

@@ -21,7 +21,7 @@ use bytes::Bytes;
 pub use connection::{Network, S3Options};
 
 use self::connection::Connection;
-use self::read::{Object, Ranges, Span};
+use self::read::{Ahead, Object, Ranges, Span};
 use self::trouble::Trouble;
 use self::write::{Put, Shard, Writes};
 use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, check_name};
@@ -130,7 +130,14 @@ impl S3Source {
 
     fn ranges(&self, field: &Field) -> Result<Ranges> {
         let object = self.object(field)?;
-        Ok(Ranges::new(&self.connection, object, field.size, unplanned))
+        let connection = &self.connection;
+        Ok(Ranges::new(
+            connection,
+            object,
+            field.size,
+            Ahead::FILE,
+            unplanned,
+        ))
     }
 }
 
@@ -212,6 +219,10 @@ impl Source for S3Source {
 
     fn overhead_bytes(&self) -> u64 {
         self.connection.read_bytes()
+    }
+
+    fn stream_bytes(&self) -> u64 {
+        Ahead::FILE.bytes()
     }
 }
 
@@ -355,6 +366,7 @@ impl Sink for S3Sink {
             &self.connection,
             object,
             head.size,
+            Ahead::SHARD,
             missing,
         )))
     }
@@ -457,7 +469,7 @@ impl Sink for S3Sink {
     }
 
     fn reading_bytes(&self) -> u64 {
-        read::OPEN_BYTES
+        Ahead::SHARD.bytes()
     }
 }
 

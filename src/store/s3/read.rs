@@ -19,12 +19,31 @@ use crate::buffer::{Buffer, Buffers};
 use crate::error::Result;
 use crate::reactor::Pending;
 
-/// Bytes of one range of a large object: about what one connection carries in a tenth of a second.
-pub(super) const RANGE_BYTES: u64 = 8 << 20;
-/// Ranges of one object that are read ahead of the reader.
-const RANGES_AHEAD: usize = 4;
-/// Memory that one opened large object takes.
-pub(super) const OPEN_BYTES: u64 = RANGE_BYTES * (RANGES_AHEAD as u64 + 1);
+/// How a large object is read: in ranges of so many bytes, so many of them ahead of the reader.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    range_bytes: u64,
+    ranges: usize,
+}
+
+impl Ahead {
+    /// For a source's file: one of many that are read at the same time.
+    pub(super) const FILE: Self = Self {
+        range_bytes: 4 << 20,
+        ranges: 4,
+    };
+    /// For a shard, of which a few are read with nothing else to do.
+    pub(super) const SHARD: Self = Self {
+        range_bytes: 8 << 20,
+        ranges: 8,
+    };
+
+    /// Memory that one opened object takes.
+    pub(super) const fn bytes(self) -> u64 {
+        self.range_bytes * (self.ranges as u64 + 1)
+    }
+}
+
 /// Largest object that is read in one request.
 const MOST_BYTES: usize = 1 << 30;
 /// The status for a range that the object does not have.
@@ -283,6 +302,7 @@ pub(super) struct Ranges {
     connection: Arc<Connection>,
     object: Object,
     size: u64,
+    ahead: Ahead,
     next: u64,
     started: VecDeque<Pending<Buffer>>,
     current: Buffer,
@@ -296,12 +316,14 @@ impl Ranges {
         connection: &Arc<Connection>,
         object: Object,
         size: u64,
+        ahead: Ahead,
         explain: fn(&Connection, &Object, &Trouble) -> crate::error::Error,
     ) -> Self {
         Self {
             connection: Arc::clone(connection),
             object,
             size,
+            ahead,
             next: 0,
             started: VecDeque::new(),
             current: Buffer::default(),
@@ -312,8 +334,8 @@ impl Ranges {
     }
 
     fn top_up(&mut self) {
-        while self.started.len() < RANGES_AHEAD && self.next < self.size {
-            let length = (self.size - self.next).min(RANGE_BYTES);
+        while self.started.len() < self.ahead.ranges && self.next < self.size {
+            let length = (self.size - self.next).min(self.ahead.range_bytes);
             let span = match length == self.size {
                 true => Span::Whole(Some(length)),
                 false => Span::Part(self.next, length),

@@ -12,6 +12,9 @@ use crate::error::{Error, Kind};
 /// Longest piece of a server's message that is passed on, in characters.
 const MESSAGE_CHARS: usize = 200;
 
+/// Attempts at reading what arrives damaged.
+const CORRUPT_ATTEMPTS: u32 = 6;
+
 /// How a request ended that did not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
@@ -74,7 +77,9 @@ impl Trouble {
     /// The same request may succeed later. `attempts` were made so far.
     pub(super) fn may_pass(&self, attempts: u32) -> bool {
         match self.sort {
-            Sort::Timeout | Sort::Connection | Sort::Corrupt => true,
+            Sort::Timeout | Sort::Connection => true,
+            // Damage on the way passes; damage where it lies does not.
+            Sort::Corrupt => attempts < CORRUPT_ATTEMPTS || attempts == u32::MAX,
             // The client corrects its clock by the server's answer.
             Sort::Answer if self.code == "RequestTimeTooSkewed" => attempts < 2,
             Sort::Answer => {
@@ -149,7 +154,7 @@ impl Trouble {
             ),
             (Sort::Corrupt, ..) => (
                 Kind::Transient,
-                format!("what arrives differs from what is stored ({}): run again", self.message),
+                format!("what arrives differs from what is stored ({}): run again; if it stays so, the object is damaged", self.message),
             ),
             (Sort::Other, ..) => (Kind::Failed, format!("{action}: {}", self.message)),
             (_, "AccessDenied" | "AllAccessDisabled" | "UnauthorizedAccess", _) => (
