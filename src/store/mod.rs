@@ -259,7 +259,12 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 #[cfg(test)]
+#[path = "../../fixtures/s3_server/mod.rs"]
+mod s3_server;
+
+#[cfg(test)]
 mod tests {
+    use super::s3_server::Server;
     use super::*;
 
     fn access(fsync: bool) -> Access {
@@ -419,6 +424,45 @@ mod tests {
         let source = source(dir.path().to_str().unwrap(), &access).unwrap();
         source_contract(source.as_ref(), b"0123456789", &|| {
             std::fs::write(&path, b"0123456789+").unwrap();
+        });
+    }
+
+    /// Credentials come from the environment, which is the whole process's.
+    fn s3(server: &Server) -> Access {
+        Access {
+            s3: S3Options {
+                endpoint_url: Some(server.endpoint()),
+                no_sign_request: true,
+                region: Some("us-east-1".into()),
+                ..S3Options::default()
+            },
+            ..access(false)
+        }
+    }
+
+    fn server() -> Server {
+        Server::with(s3_server::Options {
+            anonymous: true,
+            page: 2,
+            ..s3_server::Options::default()
+        })
+    }
+
+    #[test]
+    fn the_s3_sink_keeps_the_contract() {
+        let server = server();
+        let sink = sink("s3://bucket/new/out", &s3(&server)).unwrap();
+        sink_contract(sink.as_ref());
+        assert_eq!(server.uploads(), []);
+    }
+
+    #[test]
+    fn the_s3_source_keeps_the_contract() {
+        let server = server();
+        server.put("images/c/a.jpg", "0123456789");
+        let source = source("s3://bucket/images", &s3(&server)).unwrap();
+        source_contract(source.as_ref(), b"0123456789", &|| {
+            server.put("images/c/a.jpg", "0123456789+");
         });
     }
 }
