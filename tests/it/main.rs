@@ -1,5 +1,7 @@
 //! The binary from end to end, one module for each part of `src/` or verb it is about.
 
+#[path = "../../fixtures/s3_server/mod.rs"]
+mod s3_server;
 mod support;
 
 // What is refused as a source or destination, and what odd names become.
@@ -24,5 +26,7 @@ mod cli;
 mod manifest;
 // Which file may import what.
 mod layers;
+// S3 on both ends, and everything that can go wrong with it.
+mod s3;
 // The examples of README.md and docs/.
 mod docs;

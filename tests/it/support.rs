@@ -320,7 +320,8 @@ pub(crate) fn shardpack(args: &[&str]) -> Command {
 
 fn clean(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
-        if name.as_bytes().starts_with(b"SHARDPACK_") {
+        let bytes = name.as_bytes();
+        if bytes.starts_with(b"SHARDPACK_") || bytes.starts_with(b"AWS_") {
             command.env_remove(name);
         }
     }
