@@ -18,8 +18,8 @@ use bytes::Bytes;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use super::Location;
-use super::connection::{Connection, S3Options};
-use super::trouble::Trouble;
+use super::connection::{Call, Connection, S3Options};
+use super::trouble::{Sort, Trouble};
 use crate::error::{Error, Kind, Result};
 use crate::reactor::Pending;
 use crate::store::ShardWriter;
@@ -34,8 +34,8 @@ const HELD_BYTES: std::ops::RangeInclusive<u64> = 2 * PART_BYTES..=512 << 20;
 const UNIT: u64 = 1 << 20;
 /// Time that giving up an upload may take: the process may be about to end.
 const ABORT: Duration = Duration::from_secs(3);
-/// Completing is given more time than other requests: the server puts the parts together.
-const COMPLETE_BYTES: u64 = 60 << 20;
+/// Completing is given more time than other requests, so many times as much: the server puts the parts together.
+const COMPLETE_TIMES: u32 = 4;
 /// Metadata that tells our upload from another one of the same name.
 const TOKEN: &str = "shardpack-token";
 /// Name of the object that the checksum probe begins to upload; it is never completed where the probe succeeds.
@@ -191,7 +191,6 @@ impl Writes {
     }
 
     async fn probe(&self) -> Result<Checksums, Trouble> {
-        const BODY: &[u8] = b"shardpack";
         let key = self.location.key(&format!("{PROBE}-{}", token()));
         for kind in [Some(ChecksumType::FullObject), None] {
             let full = kind.is_some();
@@ -200,44 +199,16 @@ impl Writes {
                 Err(trouble) if trouble.is_unknown_request() => continue,
                 Err(trouble) => return Err(trouble),
             };
-            let sum = crc32fast::hash(BODY);
-            let part = match self
-                .part(&key, &id, 1, Bytes::from_static(BODY), Some(sum))
-                .await
-            {
-                Ok(part) => part,
-                Err(trouble) => {
-                    self.abort(&key, &id).await;
-                    match trouble.is_unknown_request() {
-                        true => continue,
-                        false => return Err(trouble),
-                    }
-                }
-            };
-            if !full {
-                self.abort(&key, &id).await;
-                return Ok(Checksums::Parts);
-            }
-            let sums = Some((!sum, BODY.len() as u64));
-            let refused = match self.complete_once(&key, &id, &[part], sums).await {
-                Ok(()) => {
-                    self.remove(&key).await;
-                    false
-                }
-                Err(trouble) if trouble.status >= 400 && trouble.status < 500 => true,
-                Err(trouble) => {
-                    self.abort(&key, &id).await;
-                    return Err(trouble);
-                }
-            };
+            let probed = self.probe_upload(&key, &id, full).await;
             self.abort(&key, &id).await;
-            let found = if refused {
-                Checksums::Full
-            } else {
-                Checksums::Parts
-            };
-            tracing::debug!(destination = %self.location, checksums = ?found, "checksums probed");
-            return Ok(found);
+            match probed {
+                Ok(found) => {
+                    tracing::debug!(destination = %self.location, checksums = ?found, "checksums probed");
+                    return Ok(found);
+                }
+                Err(trouble) if trouble.is_unknown_request() => {}
+                Err(trouble) => return Err(trouble),
+            }
         }
         tracing::warn!(
             "{}: the server takes no CRC-32: only the signature, or TLS, protects what is sent",
@@ -245,6 +216,34 @@ impl Writes {
         );
         self.refuses_sums.store(true, Ordering::Relaxed);
         Ok(Checksums::None)
+    }
+
+    /// What the server does with the checksums of this upload. An error that it does not know them is one of its answers.
+    async fn probe_upload(&self, key: &str, id: &str, full: bool) -> Result<Checksums, Trouble> {
+        const BODY: &[u8] = b"shardpack";
+        let sum = crc32fast::hash(BODY);
+        let part = self.part(key, id, 1, Bytes::from_static(BODY), Some(sum));
+        let parts = [part.await?];
+        if !full {
+            return Ok(Checksums::Parts);
+        }
+        let wrong = Some((!sum, BODY.len() as u64));
+        let complete = || self.complete_once(key, id, &parts, wrong);
+        match self
+            .connection
+            .attempt(&self.completing(key), complete)
+            .await
+        {
+            Err(trouble) if trouble.status != 404 && (400..500).contains(&trouble.status) => {
+                Ok(Checksums::Full)
+            }
+            // Not found: an earlier attempt was carried out, and its reply lost.
+            Err(trouble) if trouble.status != 404 => Err(trouble),
+            _ => {
+                self.remove(key).await;
+                Ok(Checksums::Parts)
+            }
+        }
     }
 
     /// Begins a multipart upload; `kind` is `None` without checksums, `Some(None)` for sums of parts only.
@@ -274,9 +273,10 @@ impl Writes {
             request.send().await.map_err(Trouble::from)
         });
         let answer = answer.await?;
-        answer.upload_id().map(str::to_owned).ok_or_else(|| {
-            Trouble::new(super::trouble::Sort::Other, "the server gave no upload id")
-        })
+        answer
+            .upload_id()
+            .map(str::to_owned)
+            .ok_or_else(|| Trouble::new(Sort::Other, "the server gave no upload id"))
     }
 
     async fn part(
@@ -313,6 +313,12 @@ impl Writes {
             .set_e_tag(answer.e_tag().map(str::to_owned))
             .set_checksum_crc32(sum)
             .build())
+    }
+
+    fn completing(&self, key: &str) -> Call {
+        let mut call = self.connection.call(ACTION, self.location.object(key), 0);
+        call.limit *= COMPLETE_TIMES;
+        call
     }
 
     /// Completes an upload, one attempt. `sums` are the CRC-32 and the size of the whole, if the server looks at them.
@@ -353,20 +359,21 @@ impl Writes {
     ) -> Completion {
         let connection = &self.connection;
         let key = &upload.key;
-        let call = connection.call(ACTION, self.location.object(key), COMPLETE_BYTES);
+        let call = self.completing(key);
         let sums = (upload.checksums == Checksums::Full).then_some((sum, size));
         // True once an attempt may have been carried out although it failed.
         let unclear = AtomicBool::new(false);
         let result = connection.attempt(&call, || async {
+            unclear.store(true, Ordering::Relaxed);
             let trouble = match self.complete_once(key, &upload.id, parts, sums).await {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
             };
             let vanished = trouble.code == "NoSuchUpload" || trouble.status == 404;
             if !vanished && !trouble.may_pass(u32::MAX) {
+                unclear.store(false, Ordering::Relaxed);
                 return Err(trouble);
             }
-            unclear.store(true, Ordering::Relaxed);
             match self.is_there(upload, sum, size).await? {
                 true => Ok(()),
                 false => Err(trouble),
@@ -374,6 +381,9 @@ impl Writes {
         });
         match result.await {
             Ok(()) => Completion::Done,
+            Err(trouble) if !unclear.load(Ordering::Relaxed) => {
+                Completion::Refused(connection.explain(&call, &trouble))
+            }
             // The last attempt may have run out of time instead of failing: then only a look can tell.
             Err(trouble) => match self.is_there(upload, sum, size).await {
                 Ok(true) => Completion::Done,
@@ -384,9 +394,6 @@ impl Writes {
                         call.object
                     ),
                 )),
-                Ok(false) if !trouble.may_pass(u32::MAX) => {
-                    Completion::Refused(connection.explain(&call, &trouble))
-                }
                 _ => Completion::Unclear(connection.explain(&call, &trouble)),
             },
         }
@@ -412,21 +419,20 @@ impl Writes {
             .upload_id(id)
             .set_request_payer(self.connection.payer());
         for _ in 0..3 {
-            match tokio::time::timeout(ABORT, request.clone().send()).await {
+            let trouble = match tokio::time::timeout(ABORT, request.clone().send()).await {
                 Ok(Ok(_)) => return,
-                Ok(Err(error)) => {
-                    let trouble = Trouble::from(error);
-                    if !trouble.may_pass(u32::MAX) {
-                        if trouble.code != "NoSuchUpload" && trouble.status != 404 {
-                            let object = self.location.object(key);
-                            tracing::warn!("{}", trouble.explain(ABORT_ACTION, &object, None));
-                        }
-                        return;
-                    }
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                Err(_) => return,
+                Ok(Err(error)) => Trouble::from(error),
+                Err(_) => Trouble::new(Sort::Timeout, "no answer in time"),
+            };
+            if trouble.code == "NoSuchUpload" || trouble.status == 404 {
+                return;
             }
+            if !trouble.may_pass(u32::MAX) {
+                let object = self.location.object(key);
+                tracing::warn!("{}", trouble.explain(ABORT_ACTION, &object, None));
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
@@ -452,15 +458,24 @@ impl Writes {
         }
     }
 
-    /// Removes the object of a probe.
+    /// Removes the object of a probe; that it cannot is no reason to fail.
     async fn remove(&self, key: &str) {
-        let request = self.connection.client.delete_object();
-        let _ = request
-            .bucket(&self.location.bucket)
-            .key(key)
-            .set_request_payer(self.connection.payer())
-            .send()
-            .await;
+        let call = self
+            .connection
+            .call("s3:DeleteObject", self.location.object(key), 0);
+        let removed = self.connection.attempt(&call, || async {
+            let request = self
+                .connection
+                .client
+                .delete_object()
+                .bucket(&self.location.bucket)
+                .key(key)
+                .set_request_payer(self.connection.payer());
+            request.send().await.map_err(Trouble::from)
+        });
+        if let Err(trouble) = removed.await {
+            tracing::warn!("{}", self.connection.explain(&call, &trouble));
+        }
     }
 }
 
