@@ -2,7 +2,7 @@
 //!
 //! A ```console block holds `$ ` lines, which sh runs, each with some lines of its output, in order; `…` stands for anything and
 //! `# exit 4` for another exit code than 0. A ```python block runs when it needs the standard library only. All blocks of a file
-//! run in one directory, which holds `images/`, two classes of twelve pictures.
+//! run in one directory, which holds `images/`, two classes of twelve pictures; so does the bucket of a server.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+
+use crate::s3_server::Server;
+use crate::support::files;
 
 const PACKAGES: [&str; 8] = [
     "datasets",
@@ -51,7 +54,31 @@ fn make_images(root: &Path) {
     }
 }
 
-fn run(dir: &Path, program: &str, arguments: &[&str]) -> Output {
+/// A directory with the pictures in it, and a server with the same in its bucket.
+struct Desk {
+    dir: tempfile::TempDir,
+    server: Server,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self {
+            dir: tempfile::tempdir().unwrap(),
+            server: Server::start(),
+        };
+        let images = desk.dir.path().join("images");
+        make_images(&images);
+        for file in files(&images) {
+            let name = file.strip_prefix(desk.dir.path()).unwrap();
+            let bytes = fs::read(&file).unwrap();
+            desk.server.put(name.to_str().unwrap(), bytes);
+        }
+        desk
+    }
+}
+
+fn run(desk: &Desk, program: &str, arguments: &[&str]) -> Output {
+    let dir = desk.dir.path();
     let tools = Path::new(env!("CARGO_BIN_EXE_shardpack")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
@@ -63,6 +90,7 @@ fn run(dir: &Path, program: &str, arguments: &[&str]) -> Output {
         .current_dir(dir)
         .env("PATH", format!("{}:{path}", tools.display()))
         .env("LC_ALL", "C.UTF-8")
+        .envs(desk.server.environment())
         .output()
         .unwrap()
 }
@@ -86,13 +114,13 @@ fn fits(line: &str, pattern: &str) -> bool {
 }
 
 /// Runs one command and looks for its lines; the error is what to show.
-fn check(dir: &Path, command: &str, expected: &[&str]) -> Result<(), String> {
+fn check(desk: &Desk, command: &str, expected: &[&str]) -> Result<(), String> {
     let (shell, code) = match command.rsplit_once("# exit ") {
         Some((shell, code)) => (shell, code.trim().parse().unwrap()),
         None => (command, 0),
     };
     // Both streams as one, in the order in which they were written.
-    let output = run(dir, "sh", &["-c", &format!("exec 2>&1\n{shell}")]);
+    let output = run(desk, "sh", &["-c", &format!("exec 2>&1\n{shell}")]);
     let text = text_of(&output);
     if output.status.code() != Some(code) {
         let status = output.status;
@@ -112,7 +140,7 @@ fn check(dir: &Path, command: &str, expected: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-fn console(dir: &Path, block: &[&str]) -> Result<(), String> {
+fn console(desk: &Desk, block: &[&str]) -> Result<(), String> {
     let mut lines = block.iter().peekable();
     while let Some(line) = lines.next() {
         let command = line.strip_prefix("$ ");
@@ -126,12 +154,12 @@ fn console(dir: &Path, block: &[&str]) -> Result<(), String> {
         while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
             expected.push(*line);
         }
-        check(dir, &command, &expected)?;
+        check(desk, &command, &expected)?;
     }
     Ok(())
 }
 
-fn python(dir: &Path, block: &[&str]) -> Result<(), String> {
+fn python(desk: &Desk, block: &[&str]) -> Result<(), String> {
     let foreign = |line: &&str| {
         let mut words = line.split([' ', ',', '.']);
         matches!(words.next(), Some("import" | "from"))
@@ -140,7 +168,7 @@ fn python(dir: &Path, block: &[&str]) -> Result<(), String> {
     if block.iter().any(foreign) {
         return Ok(());
     }
-    let output = run(dir, "python3", &["-c", &block.join("\n")]);
+    let output = run(desk, "python3", &["-c", &block.join("\n")]);
     let text = text_of(&output);
     match output.status.success() {
         true => Ok(()),
@@ -165,18 +193,17 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let mut examples = 0;
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        make_images(&dir.path().join("images"));
+        let desk = Desk::new();
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
-            let work: fn(&Path, &[&str]) -> Result<(), String> = match line {
+            let work: fn(&Desk, &[&str]) -> Result<(), String> = match line {
                 "```console" => console,
                 "```python" => python,
                 _ => continue,
             };
             let block: Vec<_> = lines.by_ref().take_while(|line| *line != "```").collect();
             examples += 1;
-            if let Err(error) = work(dir.path(), &block) {
+            if let Err(error) = work(&desk, &block) {
                 wrong.push(format!("{}: {error}", page.display()));
             }
         }
@@ -212,9 +239,9 @@ fn schema() -> jsonschema::Validator {
 
 /// A manifest with all that a manifest can have.
 fn manifest() -> Value {
-    let dir = tempfile::tempdir().unwrap();
+    let desk = Desk::new();
+    let dir = &desk.dir;
     let images = dir.path().join("images");
-    make_images(&images);
     let odd = {
         use std::os::unix::ffi::OsStrExt;
         std::ffi::OsStr::from_bytes(b"caf\xe9.jpg").to_owned()
@@ -227,7 +254,7 @@ fn manifest() -> Value {
         .save_with_format(&path, image::ImageFormat::Png)
         .unwrap();
     let command = "shardpack convert images out --sha256 --json --shards 2 --on-error skip --exclude '*.txt' --split train=.";
-    let output = run(dir.path(), "sh", &["-c", command]);
+    let output = run(&desk, "sh", &["-c", command]);
     assert!(output.status.success(), "{}", text_of(&output));
     serde_json::from_slice(&fs::read(dir.path().join("out/manifest.json")).unwrap()).unwrap()
 }
