@@ -125,7 +125,13 @@ impl Trouble {
     pub(super) fn explain(&self, action: &str, object: &str, endpoint: Option<&str>) -> Error {
         let server = endpoint.unwrap_or("S3");
         let answer = self.answer();
-        let (kind, what) = match (self.sort, self.code.as_str(), self.status) {
+        // Garage has one code for all of these; its message tells them apart.
+        let code = match self.code.as_str() {
+            "AccessDenied" if self.message.contains("Invalid signature") => "SignatureDoesNotMatch",
+            "AccessDenied" if self.message.contains("No such key") => "InvalidAccessKeyId",
+            code => code,
+        };
+        let (kind, what) = match (self.sort, code, self.status) {
             (Sort::Credentials, ..) => (
                 Kind::Failed,
                 format!(
@@ -379,6 +385,14 @@ mod tests {
             ),
             (
                 answer(403, "InvalidAccessKeyId", ""),
+                "does not know this access key",
+            ),
+            (
+                answer(403, "AccessDenied", "Forbidden: Invalid signature"),
+                "check the secret key",
+            ),
+            (
+                answer(403, "AccessDenied", "Forbidden: No such key: GK0"),
                 "does not know this access key",
             ),
             (Trouble::new(Sort::Timeout, ""), "raise `--request-timeout`"),
