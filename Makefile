@@ -1,16 +1,18 @@
-# Everything lands in target/ and .venv/, both ignored by git.
+# Everything lands in target/, .venv/ and .garage/, all ignored by git.
 
 PYTHON ?= python3
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN    := $(TARGET)/release/shardpack
 DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
+GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
+PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest tests/interop
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench interop clean
+.PHONY: help build demo test check bench interop interop-all clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary and the maker of test pictures
 	cargo build --release --bin shardpack --example imagefolder
@@ -39,15 +41,22 @@ check: ## formatting and lints, warnings denied
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 
-interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, pyarrow, duckdb
-	SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest tests/interop
+interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, pyarrow, duckdb; read and write S3 on moto
+	$(PYTEST) -m "not garage"
+
+interop-all: $(STAMP) build $(GARAGE) ## the same, and S3 on Garage (the first time it is built here: 12 minutes)
+	GARAGE_BIN=$(GARAGE) $(PYTEST)
 
 bench: $(STAMP) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
 	cargo bench --bench compare
 
 clean: ## remove everything that was built, made or installed here
-	rm -rf $(TARGET) .venv .pytest_cache tests/interop/__pycache__
+	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__
 
 $(STAMP): pyproject.toml tests/interop/make_venv
 	PYTHON=$(PYTHON) tests/interop/make_venv .venv
 	@touch $@
+
+# In a target directory of its own, which cargo removes: nothing of it is shared with this project.
+.garage/bin/garage:
+	env -u CARGO_TARGET_DIR cargo install garage --version 2.5.0 --locked --root .garage

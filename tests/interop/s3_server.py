@@ -1,0 +1,217 @@
+"""Servers that speak S3, each a process on a free port of this machine, for as long as the tests need it.
+
+They differ in what they promise; the tests ask `Server` what to expect instead of leaving tests out.
+"""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+
+REGION = "us-east-1"
+STARTS_WITHIN = 30.0
+"""Seconds; importing moto takes two of them on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Server:
+    name: str
+    endpoint: str
+    access_key: str
+    secret_key: str
+    honours_conditions: bool
+    """`If-None-Match: *` refuses to overwrite."""
+    keeps_checksums: bool
+    """A wrong CRC-32 is refused, and HEAD tells that of a whole object, multipart ones included."""
+    checks_signatures: bool
+    tells_age: bool
+    """An upload's time in ListMultipartUploads is that of its beginning."""
+    knows_classes_and_tags: bool
+    """Storage classes, tags and SSE-S3 are kept and told."""
+    takes_line_breaks: bool
+    """A key may have a line break in it."""
+
+    @property
+    def writing(self) -> list[str]:
+        """Flags without which nothing can be published here."""
+        return [] if self.honours_conditions else ["--unsafe-no-conditional-put"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs to find it."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+        }
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def process(command: list, port: int, log: Path, **environment: str) -> Iterator[None]:
+    """Runs a server until the block is left; it is there when its port answers."""
+    with open(log, "wb") as output:
+        server = subprocess.Popen(
+            [str(word) for word in command], stdout=output, stderr=output, env={**os.environ, **environment}
+        )
+    try:
+        deadline = time.monotonic() + STARTS_WITHIN
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            if server.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"{command[0]} does not start:\n{log.read_text(errors='replace')}", pytrace=False)
+            time.sleep(0.05)
+        yield
+    finally:
+        # nothing that it holds is wanted any more
+        server.kill()
+        server.wait()
+
+
+@contextlib.contextmanager
+def moto(scratch: Path) -> Iterator[Server]:
+    """moto: the widest API, but it checks neither signatures nor checksums."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
+    with process(command, port, scratch / "moto.log"):
+        yield Server(
+            name="moto",
+            endpoint=f"http://127.0.0.1:{port}",
+            access_key="test",
+            secret_key="test",
+            honours_conditions=True,
+            keeps_checksums=False,
+            checks_signatures=False,
+            tells_age=False,
+            knows_classes_and_tags=True,
+            takes_line_breaks=False,
+        )
+
+
+@contextlib.contextmanager
+def garage(scratch: Path, binary: Path) -> Iterator[Server]:
+    """Garage: a server for production, which checks every checksum but knows no conditional writes."""
+    api, rpc, admin = free_port(), free_port(), free_port()
+    config = scratch / "garage.toml"
+    config.write_text(
+        f"""
+        metadata_dir = "{scratch}/meta"
+        data_dir = "{scratch}/data"
+        db_engine = "lmdb"
+        metadata_fsync = false
+        data_fsync = false
+        compression_level = "none"
+        replication_factor = 1
+        rpc_bind_addr = "127.0.0.1:{rpc}"
+        rpc_public_addr = "127.0.0.1:{rpc}"
+        rpc_secret = "{secrets.token_hex(32)}"
+        [s3_api]
+        s3_region = "{REGION}"
+        api_bind_addr = "127.0.0.1:{api}"
+        [admin]
+        api_bind_addr = "127.0.0.1:{admin}"
+        """
+    )
+    config.chmod(0o600)
+    access_key, secret_key = f"GK{secrets.token_hex(12)}", secrets.token_hex(32)
+    keys = {
+        "GARAGE_DEFAULT_ACCESS_KEY": access_key,
+        "GARAGE_DEFAULT_SECRET_KEY": secret_key,
+        "GARAGE_DEFAULT_BUCKET": "default",
+    }
+    call = [binary, "-c", config]
+    command = [*call, "server", "--single-node", "--default-bucket"]
+    with process(command, api, scratch / "garage.log", **keys):
+        subprocess.run([*call, "key", "allow", "--create-bucket", access_key], check=True, capture_output=True)
+        yield Server(
+            name="garage",
+            endpoint=f"http://127.0.0.1:{api}",
+            access_key=access_key,
+            secret_key=secret_key,
+            honours_conditions=False,
+            keeps_checksums=True,
+            checks_signatures=True,
+            tells_age=True,
+            knows_classes_and_tags=False,
+            takes_line_breaks=True,
+        )
+
+
+class Bucket:
+    """A bucket of its own for whoever asks, seen through boto3."""
+
+    def __init__(self, server: Server, name: str):
+        session = boto3.Session(server.access_key, server.secret_key, region_name=REGION)
+        self.client = session.client("s3", endpoint_url=server.endpoint, config=Config(proxies={}))
+        self.name = name
+        self.client.create_bucket(Bucket=name)
+
+    def url(self, key: str) -> str:
+        return f"s3://{self.name}/{key}"
+
+    def get(self, key: str) -> bytes:
+        return self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+
+    def put(self, key: str, body: bytes) -> None:
+        self.client.put_object(Bucket=self.name, Key=key, Body=body)
+
+    def head(self, key: str) -> dict:
+        return self.client.head_object(Bucket=self.name, Key=key)
+
+    def tags(self, key: str) -> dict[str, str]:
+        found = self.client.get_object_tagging(Bucket=self.name, Key=key)["TagSet"]
+        return {tag["Key"]: tag["Value"] for tag in found}
+
+    def upload(self, root: Path, prefix: str) -> None:
+        """Everything below a directory, links followed."""
+        for folder, _, names in os.walk(root, followlinks=True):
+            for name in names:
+                path = Path(folder, name)
+                self.put(f"{prefix}/{path.relative_to(root).as_posix()}", path.read_bytes())
+
+    def listed(self, prefix: str) -> list[dict]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=f"{prefix}/")
+        return [found for page in pages for found in page.get("Contents", [])]
+
+    def keys(self, prefix: str) -> list[str]:
+        return [found["Key"] for found in self.listed(prefix)]
+
+    def names(self, prefix: str) -> list[str]:
+        return [key.removeprefix(f"{prefix}/") for key in self.keys(prefix)]
+
+    def digests(self, prefix: str) -> dict[str, str]:
+        """Every object below a prefix: name → SHA-256."""
+        return {name: hashlib.sha256(self.get(f"{prefix}/{name}")).hexdigest() for name in self.names(prefix)}
+
+    def versions(self, prefix: str) -> dict[str, tuple]:
+        """Every object below a prefix: name → what changes when it is written to."""
+        return {found["Key"]: (found["ETag"], found["LastModified"]) for found in self.listed(prefix)}
+
+    def begin(self, key: str) -> str:
+        """Begins a multipart upload that nobody completes."""
+        return self.client.create_multipart_upload(Bucket=self.name, Key=key)["UploadId"]
+
+    def uploads(self) -> list[str]:
+        """Keys of the multipart uploads that nobody has completed."""
+        found = self.client.list_multipart_uploads(Bucket=self.name)
+        return sorted(upload["Key"] for upload in found.get("Uploads", []))
