@@ -183,11 +183,11 @@ class Bucket:
         return {tag["Key"]: tag["Value"] for tag in found}
 
     def upload(self, root: Path, prefix: str) -> None:
-        """Everything below a directory, links followed."""
+        """Everything below a directory, links followed; what is large in parts, as `aws s3 cp` does it."""
         for folder, _, names in os.walk(root, followlinks=True):
             for name in names:
                 path = Path(folder, name)
-                self.put(f"{prefix}/{path.relative_to(root).as_posix()}", path.read_bytes())
+                self.client.upload_file(str(path), self.name, f"{prefix}/{path.relative_to(root).as_posix()}")
 
     def listed(self, prefix: str) -> list[dict]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=f"{prefix}/")

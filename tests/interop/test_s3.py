@@ -385,6 +385,22 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_objects(stories, bucket,
     assert bucket.uploads() == []
 
 
+def test_a_run_that_is_told_to_stop_gives_its_uploads_up(large_story, bucket, server):
+    codes = []
+    chance = random.Random(1)
+    for prefix in ["first", "second", "third", "fourth", "fifth"]:
+        run = start("convert", large_story.source, bucket.url(prefix), *large_story.flags, *server.writing)
+        while run.poll() is None and not any(f"{prefix}/data/" in key for key in bucket.uploads()):
+            pass
+        time.sleep(chance.uniform(0, 0.2))
+        run.terminate()
+        said = run.communicate(timeout=30)[0]
+        codes.append(run.returncode)
+        assert run.returncode in (0, 143), said
+        assert bucket.uploads() == []
+    assert 143 in codes, "runs ended before they were stopped"
+
+
 def test_gc_removes_the_uploads_of_a_killed_run(large_story, bucket, server):
     convert = ["convert", large_story.source, bucket.url("shards"), *large_story.flags, *server.writing]
     assert kill_as_soon_as(lambda: any("/data/" in key for key in bucket.uploads()), start(*convert))
