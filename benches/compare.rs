@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `BENCH_ROUNDS` | runs of each contender (5) |
 //! | `BENCH_FILES` | files in the tree (20000, 100 KB each); planning is measured with a hundred times as many |
-//! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, and `shardpack`, `tar`, `shardwriter`, `floor` |
+//! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, `s3`, and `shardpack`, `tar`, `shardwriter`, `floor` |
 //! | `BENCH_PYTHON` | a Python with webdataset (`.venv/bin/python`) |
 //! | `SHARDPACK_BIN` | the program to measure |
 
@@ -15,6 +15,10 @@
 mod floor;
 #[path = "compare/measure.rs"]
 mod measure;
+#[path = "compare/s3.rs"]
+mod s3;
+#[path = "../fixtures/s3_server/mod.rs"]
+mod s3_server;
 
 use std::collections::HashSet;
 use std::env;
@@ -26,11 +30,15 @@ use std::thread;
 
 use measure::{Contender, Series, in_turns};
 
-const SECTIONS: [&str; 5] = ["warm", "fsync", "verify", "slow", "plan"];
+const SECTIONS: [&str; 6] = ["warm", "fsync", "verify", "slow", "plan", "s3"];
 const CONTENDERS: [&str; 4] = ["shardpack", "tar", "shardwriter", "floor"];
 const MEMORY: &str = "512MiB";
 const MEMORY_BYTES: f64 = 512.0 * 1024.0 * 1024.0;
 const SLOW_SECONDS: f64 = 0.1;
+/// Reads at once of S3 objects, shardpack's default, and the memory that lets it have so many.
+const S3_READS: usize = 512;
+const S3_MEMORY: &str = "1GiB";
+const S3_MEMORY_BYTES: f64 = 1024.0 * 1024.0 * 1024.0;
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -39,6 +47,15 @@ fn main() -> ExitCode {
         ["floor", tree, out] => floor::copy(Path::new(tree), Path::new(out), false).map(drop),
         ["floor", tree, out, "--fsync"] => {
             floor::copy(Path::new(tree), Path::new(out), true).map(drop)
+        }
+        ["s3-serve", latency, pictures] => {
+            number(latency).and_then(|latency| s3::serve(latency as u64, number(pictures)?))
+        }
+        ["s3-get", endpoint, pictures, at_once] => {
+            number(pictures).and_then(|pictures| s3::get(endpoint, pictures, number(at_once)?))
+        }
+        ["s3-put", endpoint, objects, bytes] => {
+            number(objects).and_then(|objects| s3::put(endpoint, objects, number(bytes)? as u64))
         }
         ["read", tree] => floor::read(Path::new(tree)).map(drop),
         // `cargo test --all-targets` starts this too, and has no hours to give
@@ -55,6 +72,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn number(text: &str) -> io::Result<usize> {
+    text.parse()
+        .map_err(|_| io::Error::other(format!("{text} is not a number")))
 }
 
 struct Bench {
@@ -108,12 +130,13 @@ impl Bench {
     }
 
     fn run(&self) -> io::Result<()> {
-        let sections: [fn(&Self) -> io::Result<()>; 5] = [
+        let sections: [fn(&Self) -> io::Result<()>; 6] = [
             Self::warm,
             Self::fsync,
             Self::verify,
             Self::slow,
             Self::plan,
+            Self::s3,
         ];
         for (name, section) in SECTIONS.iter().zip(sections) {
             if self.wanted(name, &SECTIONS) {
@@ -396,6 +419,175 @@ impl Bench {
         Ok(())
     }
 
+    /// Objects behind 100 ms, against loops of bare requests; and against copying with the usual tool.
+    fn s3(&self) -> io::Result<()> {
+        let current = std::cell::RefCell::new(None);
+        // A fresh server for each run: what runs before wrote is gone.
+        let start = |latency: u64, pictures: usize| -> io::Result<String> {
+            current.replace(None);
+            let server = s3::Elsewhere::start(latency, pictures)?;
+            let endpoint = server.endpoint.clone();
+            current.replace(Some(server));
+            Ok(endpoint)
+        };
+        let aim = |command: &mut Command| {
+            if let Some(server) = &*current.borrow() {
+                server.aim(command);
+            }
+        };
+        let convert = |source: &Path, flags: &[&str]| {
+            let mut command = Command::new(&self.shardpack);
+            command.arg("convert").arg(source).arg("s3://bucket/out");
+            command.args(["--memory", S3_MEMORY, "--progress", "none", "-q"]);
+            command.args(flags);
+            aim(&mut command);
+            command
+        };
+        let rounds = self.rounds.min(3);
+
+        let files = self.files;
+        self.heading(
+            "S3 to S3, every answer 100 ms later",
+            &format!("{files} objects"),
+        );
+        let pack = || {
+            start(100, files)?;
+            Ok(convert(Path::new("s3://bucket/images"), &[]))
+        };
+        let get = || {
+            let endpoint = start(100, files)?;
+            let mut command = Command::new(env::current_exe()?);
+            command.args([
+                "s3-get",
+                &endpoint,
+                &files.to_string(),
+                &S3_READS.to_string(),
+            ]);
+            Ok(command)
+        };
+        let series = in_turns(
+            rounds,
+            vec![
+                contender("shardpack", Box::new(pack)),
+                contender("bare gets", Box::new(get)),
+            ],
+        );
+        for series in &series {
+            let rate = files as f64 / series.median();
+            let cpu = series.cpu_seconds();
+            print_series(
+                series,
+                &format!("{rate:6.0} objects/s, {cpu:.1} s of processor"),
+            );
+        }
+        if let (Some(pack), Some(get)) = (find(&series, "shardpack"), find(&series, "bare gets")) {
+            let least = (files as f64 * SLOW_SECONDS / S3_READS as f64).max(get.median());
+            self.goal(
+                "speed / possible",
+                Some(least / pack.median()),
+                Goal::AtLeast(0.9),
+            );
+            let cpu = pack.cpu_seconds() / get.cpu_seconds();
+            self.goal("processor / bare gets", Some(cpu), Goal::AtMost(1.3));
+            let memory = pack.peak_bytes() as f64 / S3_MEMORY_BYTES;
+            self.goal(
+                &format!("peak memory / --memory {S3_MEMORY}"),
+                Some(memory),
+                Goal::AtMost(1.15),
+            );
+        }
+
+        let tree = self.tree(files)?;
+        let bytes = floor::bytes(&tree)?;
+        floor::read(&tree)?;
+        let shards = (bytes / 1_000_000_000).max(1);
+        self.heading(
+            "a warm tree to S3",
+            &format!("{:.2} GB in {shards} shards", bytes as f64 / 1e9),
+        );
+        let pack = || {
+            start(0, 0)?;
+            Ok(convert(&tree, &["--shards", &shards.to_string()]))
+        };
+        let put = || {
+            let endpoint = start(0, 0)?;
+            let mut command = Command::new(env::current_exe()?);
+            let each = bytes / shards;
+            command.args(["s3-put", &endpoint, &shards.to_string(), &each.to_string()]);
+            Ok(command)
+        };
+        let series = in_turns(
+            rounds,
+            vec![
+                contender("shardpack", Box::new(pack)),
+                contender("bare puts", Box::new(put)),
+            ],
+        );
+        for series in &series {
+            let rate = bytes as f64 / 1e6 / series.median();
+            let cpu = series.cpu_seconds();
+            print_series(series, &format!("{rate:6.0} MB/s, {cpu:.1} s of processor"));
+        }
+        let ratio = |a, b| Some(median(&series, a)? / median(&series, b)?);
+        self.goal(
+            "speed / bare puts",
+            ratio("bare puts", "shardpack"),
+            Goal::AtLeast(0.9),
+        );
+        if let Some(pack) = find(&series, "shardpack") {
+            let memory = pack.peak_bytes() as f64 / S3_MEMORY_BYTES;
+            self.goal(
+                &format!("peak memory / --memory {S3_MEMORY}"),
+                Some(memory),
+                Goal::AtMost(1.15),
+            );
+        }
+
+        let few = files / 10;
+        let aws = self.python.with_file_name("aws");
+        if !aws.exists() {
+            println!("  aws: not measured: {} is not there", aws.display());
+            return Ok(());
+        }
+        self.heading(
+            "S3 to S3, against aws s3 cp, tar, aws s3 cp",
+            &format!("{few} objects, 100 ms"),
+        );
+        let out = self.dir.join("out");
+        let copy = || {
+            start(100, few)?;
+            fresh(&out)?;
+            let mut command = Command::new("sh");
+            let script = r#""$1" s3 cp --quiet --recursive s3://bucket/images "$2/images" &&
+                tar cf "$2/all.tar" -C "$2/images" . && "$1" s3 cp --quiet "$2/all.tar" s3://bucket/out/all.tar"#;
+            command.args(["-c", script, "sh"]).arg(&aws).arg(&out);
+            aim(&mut command);
+            Ok(command)
+        };
+        let pack = || {
+            start(100, few)?;
+            Ok(convert(Path::new("s3://bucket/images"), &[]))
+        };
+        let series = in_turns(
+            rounds.min(2),
+            vec![
+                contender("shardpack", Box::new(pack)),
+                contender("aws", Box::new(copy)),
+            ],
+        );
+        for series in &series {
+            let rate = few as f64 / series.median();
+            print_series(series, &format!("{rate:6.0} objects/s"));
+        }
+        let ratio = |a, b| Some(median(&series, a)? / median(&series, b)?);
+        self.goal(
+            "aws / shardpack",
+            ratio("aws", "shardpack"),
+            Goal::AtLeast(10.0),
+        );
+        Ok(())
+    }
+
     fn shardpack_convert(&self, tree: &Path, out: &Path) -> Command {
         let mut command = Command::new(&self.shardpack);
         command.arg("convert").arg(tree).arg(out.join("shards"));
@@ -499,6 +691,13 @@ impl Bench {
         };
         println!("    {what:<34} {value:>9.2}   {goal:<8} {verdict}");
     }
+}
+
+fn contender<'a>(
+    name: &'static str,
+    prepare: Box<dyn Fn() -> io::Result<Command> + 'a>,
+) -> Contender<'a> {
+    Contender { name, prepare }
 }
 
 enum Goal {

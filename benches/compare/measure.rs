@@ -12,6 +12,8 @@ pub(crate) struct Run {
     pub(crate) seconds: f64,
     /// The most memory the process itself held, in bytes; its children are not counted.
     pub(crate) peak_bytes: u64,
+    /// Processor time of the process itself.
+    pub(crate) cpu_seconds: f64,
 }
 
 /// Runs `command` to its end; what it printed is the message if it fails.
@@ -28,17 +30,17 @@ pub(crate) fn run(command: &mut Command) -> Result<Run, String> {
         .map_err(|error| describe(error.to_string()))?;
     let mut stderr = child.stderr.take().expect("stderr is piped");
     let ended = AtomicBool::new(false);
-    let status = format!("/proc/{}/status", child.id());
+    let id = child.id();
     thread::scope(|scope| {
         let messages = scope.spawn(move || {
             let mut text = String::new();
             stderr.read_to_string(&mut text).map(|_| text)
         });
-        let peak = scope.spawn(|| poll_peak(&status, &ended));
+        let peak = scope.spawn(|| poll(id, &ended));
         let exit = child.wait();
         let seconds = began.elapsed().as_secs_f64();
         ended.store(true, Ordering::Relaxed);
-        let peak_bytes = peak.join().expect("polling does not panic");
+        let (peak_bytes, cpu_seconds) = peak.join().expect("polling does not panic");
         let messages = messages
             .join()
             .expect("reading does not panic")
@@ -47,6 +49,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Run, String> {
             Ok(exit) if exit.success() => Ok(Run {
                 seconds,
                 peak_bytes,
+                cpu_seconds,
             }),
             Ok(exit) => Err(describe(format!("{exit}\n{messages}"))),
             Err(error) => Err(describe(error.to_string())),
@@ -54,15 +57,25 @@ pub(crate) fn run(command: &mut Command) -> Result<Run, String> {
     })
 }
 
-/// Asks for the high-water mark until the process is gone: it never falls, so the last answer is the peak, save for
-/// what the very last milliseconds added.
-fn poll_peak(status: &str, ended: &AtomicBool) -> u64 {
-    let mut peak = 0;
+/// Asks for the high-water mark and the processor time until the process is gone: neither falls, so the last answer is the
+/// end, save for what the very last milliseconds added.
+fn poll(id: u32, ended: &AtomicBool) -> (u64, f64) {
+    let (status, stat) = (format!("/proc/{id}/status"), format!("/proc/{id}/stat"));
+    let (mut peak, mut cpu) = (0, 0.0);
     while !ended.load(Ordering::Relaxed) {
-        peak = peak.max(high_water_mark(status).unwrap_or(0));
+        peak = peak.max(high_water_mark(&status).unwrap_or(0));
+        cpu = cpu_seconds(&stat).unwrap_or(0.0).max(cpu);
         thread::sleep(Duration::from_millis(5));
     }
-    peak
+    (peak, cpu)
+}
+
+/// User and system time; Linux counts them here in hundredths of a second.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let text = fs::read_to_string(stat).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks: f64 = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
+    Some(ticks / 100.0)
 }
 
 fn high_water_mark(status: &str) -> Option<u64> {
@@ -105,6 +118,13 @@ impl Series {
 
     pub(crate) fn max(&self) -> f64 {
         self.runs.iter().map(|run| run.seconds).fold(0.0, f64::max)
+    }
+
+    /// Median of the processor time.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let mut seconds: Vec<f64> = self.runs.iter().map(|run| run.cpu_seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
     }
 
     pub(crate) fn peak_bytes(&self) -> u64 {

@@ -124,8 +124,8 @@ pub(super) struct Connection {
     pub(super) counters: Arc<Counters>,
     /// Reads at once at most.
     pub(super) reads: usize,
-    /// Bodies are protected by TLS and need no digest in the signature.
-    pub(super) encrypted: bool,
+    /// Nobody in between can touch bodies: they need no digest in the signature, which would cost a third of the processor.
+    pub(super) untouchable: bool,
     endpoint: Option<String>,
     stop: Stop,
     /// The server answered at least once.
@@ -165,7 +165,7 @@ impl Connection {
         let affordable = usize::try_from(access.memory / 8 / READ_BYTES).unwrap_or(READS);
         let reads = access.reads.unwrap_or(READS.min(affordable.max(16)));
         let reads = reads.min(access.open_files).max(1);
-        let (client, endpoint, encrypted) = runtime.block_on(client(&options));
+        let (client, endpoint, untouchable) = runtime.block_on(client(&options));
         let pace = Pace::new(reads);
         let counters = Arc::clone(&access.counters);
         runtime.spawn(Pace::run(Arc::downgrade(&pace), counters));
@@ -177,7 +177,7 @@ impl Connection {
             options,
             counters: Arc::clone(&access.counters),
             reads,
-            encrypted,
+            untouchable,
             endpoint,
             stop: access.stop.clone(),
             reached: AtomicBool::new(false),
@@ -322,7 +322,7 @@ impl Connection {
     }
 }
 
-/// The client, its endpoint if it is not AWS's, and whether it speaks TLS.
+/// The client, its endpoint if it is not AWS's, and whether nobody can touch what is sent to it.
 async fn client(options: &S3Options) -> (Client, Option<String>, bool) {
     let http = aws_smithy_http_client::Builder::new()
         .tls_provider(tls::Provider::Rustls(
@@ -362,11 +362,20 @@ async fn client(options: &S3Options) -> (Client, Option<String>, bool) {
     if let Some(endpoint) = &endpoint {
         config = config.endpoint_url(endpoint);
     }
-    let encrypted = endpoint
-        .as_deref()
-        .is_none_or(|url| !url.starts_with("http://"));
+    let untouchable = endpoint.as_deref().is_none_or(is_untouchable);
     let endpoint = endpoint.as_deref().map(without_secrets);
-    (Client::from_conf(config.build()), endpoint, encrypted)
+    (Client::from_conf(config.build()), endpoint, untouchable)
+}
+
+/// Whether what is sent to this server is under TLS, or never leaves this machine.
+fn is_untouchable(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else {
+        return true;
+    };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    ["127.0.0.1", "[::1]", "localhost"].contains(&name)
 }
 
 /// A URL without user, password and query.
@@ -386,6 +395,25 @@ fn without_secrets(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bodies_are_signed_where_somebody_could_change_them() {
+        for url in [
+            "https://s3.example.com",
+            "http://127.0.0.1:9000",
+            "http://[::1]:9/x",
+            "http://localhost",
+        ] {
+            assert!(is_untouchable(url), "{url}");
+        }
+        for url in [
+            "http://minio:9000",
+            "http://127.0.0.1.example.com",
+            "http://127.0.0.1@evil/",
+        ] {
+            assert!(!is_untouchable(url), "{url}");
+        }
+    }
 
     #[test]
     fn an_endpoint_is_told_without_what_might_be_secret() {

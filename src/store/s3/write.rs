@@ -151,7 +151,7 @@ impl Writes {
                 .set_tagging(connection.options.tagging.clone())
                 .set_request_payer(connection.payer());
             let mut request = request.customize();
-            if connection.encrypted {
+            if connection.untouchable {
                 request = request.disable_payload_signing();
             }
             request.send().await.map_err(Trouble::from)
@@ -302,7 +302,7 @@ impl Writes {
                 .set_checksum_crc32(sum.clone())
                 .set_request_payer(connection.payer());
             let mut request = request.customize();
-            if connection.encrypted {
+            if connection.untouchable {
                 request = request.disable_payload_signing();
             }
             request.send().await.map_err(Trouble::from)

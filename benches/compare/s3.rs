@@ -1,0 +1,225 @@
+//! S3: a server in a process of its own, and loops that do no more than the requests.
+
+use std::future::Future;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::{
+    BehaviorVersion, Credentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::s3_server::{ACCESS_KEY, BUCKET, Options, SECRET_KEY, Server};
+
+/// Part size of shardpack for shards of this size.
+const PART_BYTES: usize = 8 << 20;
+/// Parts in flight that shardpack allows with this much memory.
+pub(crate) const PARTS: usize = 32;
+
+/// A server in another process, gone when dropped.
+pub(crate) struct Elsewhere {
+    child: Child,
+    pub(crate) endpoint: String,
+}
+
+impl Elsewhere {
+    /// Starts a server that adds so many milliseconds to every answer and holds so many pictures.
+    pub(crate) fn start(latency_ms: u64, pictures: usize) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["s3-serve", &latency_ms.to_string(), &pictures.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let out = child.stdout.take().expect("stdout is piped");
+        let mut endpoint = String::new();
+        BufReader::new(out).read_line(&mut endpoint)?;
+        Ok(Self {
+            child,
+            endpoint: endpoint.trim().to_owned(),
+        })
+    }
+
+    /// Points a program at it.
+    pub(crate) fn aim(&self, command: &mut Command) {
+        command
+            .env("AWS_ENDPOINT_URL_S3", &self.endpoint)
+            .env("AWS_ENDPOINT_URL", &self.endpoint)
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+            .env("AWS_REGION", "us-east-1")
+            .env("AWS_EC2_METADATA_DISABLED", "true");
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// Serves until stdin ends.
+pub(crate) fn serve(latency_ms: u64, pictures: usize) -> io::Result<()> {
+    let options = Options {
+        latency: Duration::from_millis(latency_ms),
+        hashes_parts: false,
+        ..Options::default()
+    };
+    let server = Server::listen(options, 2, false);
+    let contents: Vec<Bytes> = (0..500).map(picture).collect();
+    for i in 0..pictures {
+        let key = format!("images/n{:08}/{i:06}.JPEG", i % 100);
+        server.put(&key, contents[i % contents.len()].clone());
+    }
+    println!("{}", server.endpoint());
+    io::stdin().read_to_end(&mut Vec::new()).map(drop)
+}
+
+/// A JPEG of a size that ImageNet's have: log-normal, 110 KB on average.
+fn picture(seed: usize) -> Bytes {
+    let mut state = seed as u64 * 2 + 1;
+    let mut random = || {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
+    };
+    let normal = (0..12)
+        .map(|_| random() as f64 / (1u64 << 53) as f64)
+        .sum::<f64>()
+        - 6.0;
+    let size = (92_000.0 * (normal * 0.6).exp()) as usize;
+    let mut plain = Vec::new();
+    let image = image::RgbImage::from_pixel(32, 24, image::Rgb([seed as u8, 90, 90]));
+    image::codecs::jpeg::JpegEncoder::new_with_quality(&mut plain, 80)
+        .encode_image(&image)
+        .expect("a picture can be encoded in memory");
+    let mut picture = plain[..2].to_vec();
+    while picture.len() < size {
+        let part = (size - picture.len()).min(60_000);
+        picture.extend_from_slice(&[0xFF, 0xFE]);
+        picture.extend_from_slice(&(part as u16 + 2).to_be_bytes());
+        picture.extend((0..part).map(|_| random() as u8));
+    }
+    picture.extend_from_slice(&plain[2..]);
+    picture.into()
+}
+
+fn client(endpoint: &str) -> Client {
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .credentials_provider(Credentials::new(
+            ACCESS_KEY, SECRET_KEY, None, None, "bench",
+        ))
+        .endpoint_url(endpoint)
+        .force_path_style(true)
+        .retry_config(RetryConfig::disabled())
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+        .build();
+    Client::from_conf(config)
+}
+
+fn wait(work: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+/// Gets so many pictures, so many at once, and does nothing with them.
+pub(crate) fn get(endpoint: &str, pictures: usize, at_once: usize) -> io::Result<()> {
+    wait(async {
+        let client = client(endpoint);
+        let places = Arc::new(Semaphore::new(at_once));
+        let mut tasks = JoinSet::new();
+        for i in 0..pictures {
+            let key = format!("images/n{:08}/{i:06}.JPEG", i % 100);
+            let (client, places) = (client.clone(), Arc::clone(&places));
+            tasks.spawn(async move {
+                let _place = places.acquire_owned().await;
+                let answer = client.get_object().bucket(BUCKET).key(key).send().await;
+                let mut body = answer.map_err(io::Error::other)?.body;
+                let mut all = Vec::with_capacity(256 << 10);
+                while let Some(piece) = body.try_next().await.map_err(io::Error::other)? {
+                    all.extend_from_slice(&piece);
+                }
+                Ok::<_, io::Error>(all.len())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.map_err(io::Error::other)??;
+        }
+        Ok(())
+    })
+}
+
+/// Uploads so many objects of so many bytes in parts, the same part again and again.
+pub(crate) fn put(endpoint: &str, objects: usize, bytes: u64) -> io::Result<()> {
+    wait(async {
+        let client = client(endpoint);
+        let places = Arc::new(Semaphore::new(PARTS));
+        let part: Bytes = (0..PART_BYTES).map(|i| (i % 251) as u8).collect();
+        let mut uploads = JoinSet::new();
+        for object in 0..objects {
+            let (client, places, part) = (client.clone(), Arc::clone(&places), part.clone());
+            uploads.spawn(upload(client, places, part, format!("out/{object}"), bytes));
+        }
+        while let Some(done) = uploads.join_next().await {
+            done.map_err(io::Error::other)??;
+        }
+        Ok(())
+    })
+}
+
+async fn upload(
+    client: Client,
+    places: Arc<Semaphore>,
+    part: Bytes,
+    key: String,
+    bytes: u64,
+) -> io::Result<()> {
+    let request = client.create_multipart_upload().bucket(BUCKET).key(&key);
+    let begun = request.send().await.map_err(io::Error::other)?;
+    let id = begun.upload_id().unwrap_or_default().to_owned();
+    let mut parts = JoinSet::new();
+    for number in 1..=bytes.div_ceil(PART_BYTES as u64) {
+        let left = bytes - (number - 1) * PART_BYTES as u64;
+        let body = part.slice(..left.min(PART_BYTES as u64) as usize);
+        let place = Arc::clone(&places).acquire_owned().await;
+        let (client, key, id) = (client.clone(), key.clone(), id.clone());
+        parts.spawn(async move {
+            let _place = place;
+            let request = client.upload_part().bucket(BUCKET).key(key).upload_id(id);
+            let request = request
+                .part_number(number as i32)
+                .body(ByteStream::from(body));
+            let request = request.customize().disable_payload_signing();
+            let done = request.send().await.map_err(io::Error::other)?;
+            let tag = done.e_tag().map(str::to_owned);
+            let part = CompletedPart::builder().part_number(number as i32);
+            Ok::<_, io::Error>(part.set_e_tag(tag).build())
+        });
+    }
+    let mut done = Vec::new();
+    while let Some(part) = parts.join_next().await {
+        done.push(part.map_err(io::Error::other)??);
+    }
+    done.sort_by_key(CompletedPart::part_number);
+    let parts = CompletedMultipartUpload::builder()
+        .set_parts(Some(done))
+        .build();
+    let request = client.complete_multipart_upload().bucket(BUCKET).key(&key);
+    let request = request.upload_id(id).multipart_upload(parts);
+    request.send().await.map_err(io::Error::other)?;
+    Ok(())
+}
