@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::plan::ShardPlan;
 use crate::record::{Footer, index_name};
-use crate::resume::{Stored, done};
+use crate::resume::{Stored, check_exclusive, done};
 use crate::store::{Sink, at_once};
 
 /// Index files held at once at most.
@@ -16,6 +16,12 @@ const NAMED: usize = 5;
 
 /// Checks that every shard of the plan is there and commits the manifest. Done twice, it changes nothing the second time.
 pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
+    check_exclusive(sink, stored)?;
+    // What this run made is looked at like all else.
+    let stored = &Stored {
+        fresh: false,
+        ..stored.clone()
+    };
     let done = done(sink, stored)?;
     let missing: Vec<_> = stored
         .plan
@@ -40,20 +46,31 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
         .min(INDEXES);
     let entries = at_once(depth, &stored.plan.shards, |shard| entry(sink, shard))?;
     let manifest = manifest(stored, entries);
-    put_beside(sink, &manifest)?;
-
     let text = manifest.encode()?;
     let snapshot = snapshot_name(manifest.snapshot);
-    if !sink.put_if_absent(&snapshot, &text)? {
-        let theirs = sink.get(&snapshot)?.unwrap_or_default();
-        if theirs != text {
-            return Err(disagreement(sink, &snapshot, &theirs, &manifest.plan));
-        }
-    }
+    let (beside, put) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| put_beside(sink, &manifest));
+        let put = put_snapshot(sink, &snapshot, &text, &manifest.plan);
+        (beside.join(), put)
+    });
+    put?;
+    beside.unwrap_or_else(|_| Err(Error::failed("a publishing thread panicked")))?;
     if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
         sink.put(MANIFEST, &text)?;
     }
     Ok(manifest)
+}
+
+/// Puts the snapshot; the same one is there after a second run.
+fn put_snapshot(sink: &dyn Sink, snapshot: &str, text: &[u8], plan: &str) -> Result<()> {
+    if sink.put_if_absent(snapshot, text)? {
+        return Ok(());
+    }
+    let theirs = sink.get(snapshot)?.unwrap_or_default();
+    match theirs == text {
+        true => Ok(()),
+        false => Err(disagreement(sink, snapshot, &theirs, plan)),
+    }
 }
 
 /// Why the snapshot that is there is not the one to be put: our own shards changed since, or another plan was first.

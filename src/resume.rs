@@ -4,6 +4,8 @@
 //! plans exactly one wins. `_shardpack/plan/ID/` holds `plan.json` and the samples, one zstd frame a shard, so that a
 //! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,9 @@ pub struct Stored {
     pub plan: Plan,
     /// For each shard: offset and length of its frame.
     pub frames: Vec<[u64; 2]>,
+    /// Whether this run claimed the destination: then nothing in it is of this plan, whatever it looks like.
+    #[serde(skip)]
+    pub fresh: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -111,29 +116,38 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
             return Err(conflict(sink, &owner, &draft.id));
         }
         if let Ok(stored) = load_id(sink, &owner) {
+            check_exclusive(sink, &stored)?;
             return Ok(stored);
         }
     }
     // The plan is in place before the claim names it.
     let frames = store_samples(sink, draft)?;
-    let stored = Stored {
+    let mut stored = Stored {
         id: draft.id.clone(),
         digest: draft.digest.clone(),
         plan: draft.plan.clone(),
         frames,
+        fresh: false,
     };
     sink.put(&plan_name(&draft.id), &json(&stored)?)?;
+    check_exclusive(sink, &stored)?;
     let claim = Claim {
         kind: "shardpack-claim".to_owned(),
         plan_id: draft.id.clone(),
     };
-    if !sink.put_if_absent(CLAIM, &json(&claim)?)? {
+    stored.fresh = sink.put_if_absent(CLAIM, &json(&claim)?)?;
+    if !stored.fresh {
         let owner = claimed(sink)?.unwrap_or_default();
         if owner != draft.id {
             return Err(conflict(sink, &format!("{owner:-<12}"), &draft.id));
         }
     }
     Ok(stored)
+}
+
+/// Refuses a destination where two plans could both believe to have won. The plan is stored already.
+pub fn check_exclusive(sink: &dyn Sink, stored: &Stored) -> Result<()> {
+    sink.check_exclusive(&plan_name(&stored.id), &json(stored)?)
 }
 
 fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
@@ -247,10 +261,19 @@ pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sam
 
 /// The records that exist under this plan, by shard; a shard whose length differs from its record is not done.
 pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
-    let sizes = |prefix| -> Result<std::collections::HashMap<String, u64>> {
-        Ok(sink.list(prefix)?.into_iter().collect())
-    };
-    let (shards, indexes) = (sizes("data")?, sizes("index")?);
+    if stored.fresh {
+        return Ok(vec![None; stored.plan.shards.len()]);
+    }
+    let lists = at_once(sink.requests(), &["data", "index"], |prefix| {
+        sink.list(prefix)
+    })?;
+    let mut sizes = lists
+        .into_iter()
+        .map(|list| list.into_iter().collect::<HashMap<_, _>>());
+    let (shards, indexes) = (
+        sizes.next().unwrap_or_default(),
+        sizes.next().unwrap_or_default(),
+    );
     let look = |shard: &crate::plan::ShardPlan| -> Result<Option<Footer>> {
         let name = index_name(&shard.name);
         let Some(size) = indexes.get(&name) else {

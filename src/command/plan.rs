@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::summary::Summary;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifest::{Manifest, STATE};
 use crate::plan::Draft;
 use crate::resume::{self, Stored};
@@ -63,10 +63,15 @@ pub fn draft(
     running: &Running,
 ) -> Result<Draft> {
     sink.check_apart(&planning.source)?;
-    resume::check_ours(sink)?;
     let rules = planning.rules()?;
     running.counters.begin("scan", 0, 0, 0);
-    let listing = source.list()?;
+    let (ours, listing) = std::thread::scope(|scope| {
+        let ours = scope.spawn(|| resume::check_ours(sink));
+        let listing = source.list();
+        (ours.join(), listing)
+    });
+    ours.unwrap_or_else(|_| Err(Error::failed("a listing thread panicked")))?;
+    let listing = listing?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
     let draft = Draft::new(

@@ -794,6 +794,10 @@ impl Sink for LocalSink {
         .map_err(|error| Error::io(self.label(name), error))
     }
 
+    fn check_exclusive(&self, _name: &str, _body: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         let dir = if prefix.is_empty() {
             self.root.clone()

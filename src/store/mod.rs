@@ -104,6 +104,10 @@ pub trait Sink: fmt::Display + Send + Sync {
     /// Writes a small object if nothing has its name; false if something has.
     fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool>;
 
+    /// Refuses a store where [`Sink::put_if_absent`] does not keep its word, before anything depends on it. `name` is an object
+    /// that is there with this `body`.
+    fn check_exclusive(&self, name: &str, body: &[u8]) -> Result<()>;
+
     /// Names and sizes of the objects below `prefix` (a directory, or empty for all), sorted by name.
     /// Unfinished writes are not among them.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;

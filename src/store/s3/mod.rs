@@ -376,29 +376,34 @@ impl Sink for S3Sink {
     }
 
     fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
-        // A server that ignores the condition must not be given the chance to overwrite.
-        if self.get(name)?.is_some() {
-            return Ok(false);
-        }
         let key = self.key(name)?;
         if self.connection.options.no_conditional_put {
+            if self.get(name)?.is_some() {
+                return Ok(false);
+            }
             self.put_body(&key, body, false)?;
             return Ok(true);
         }
-        let ours = match self.put_body(&key, body, true)? {
-            Put::Done => true,
+        match self.put_body(&key, body, true)? {
+            Put::Done => Ok(true),
             // Perhaps our own, its reply lost.
-            Put::Exists => self.get(name)?.is_some_and(|there| there == body),
-        };
-        // Writing the same once more harms nobody and shows whether the server would have stopped a second writer.
-        if ours && !self.conditional.swap(true, Ordering::Relaxed) {
-            let second = self.put_body(&key, body, true);
-            if !matches!(second, Ok(Put::Exists)) {
-                self.conditional.store(false, Ordering::Relaxed);
-                return Err(second.err().unwrap_or_else(|| self.unconditional()));
-            }
+            Put::Exists => Ok(self.get(name)?.is_some_and(|there| there == body)),
         }
-        Ok(ours)
+    }
+
+    fn check_exclusive(&self, name: &str, body: &[u8]) -> Result<()> {
+        let known = || self.conditional.load(Ordering::Relaxed);
+        if self.connection.options.no_conditional_put || known() {
+            return Ok(());
+        }
+        // Writing the same once more harms nobody and shows whether the server would have stopped a second writer.
+        match self.put_body(&self.key(name)?, body, true)? {
+            Put::Exists => {
+                self.conditional.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Put::Done => Err(self.unconditional()),
+        }
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {

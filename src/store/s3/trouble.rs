@@ -258,6 +258,17 @@ fn short(text: &str) -> String {
     short
 }
 
+/// The region that a complaint about the signature names: AWS has `expecting 'eu-west-1'`, Garage the scope it
+/// `expected: 'DATE/us-east-1/s3/aws4_request'`.
+fn region_in(message: &str) -> Option<String> {
+    let quoted = |start: &str| {
+        let (_, rest) = message.split_once(start)?;
+        Some(rest.split_once('\'')?.0)
+    };
+    let region = quoted("expecting '").or_else(|| quoted("expected: '")?.split('/').nth(1));
+    region.map(str::to_owned)
+}
+
 impl<E> From<SdkError<E, HttpResponse>> for Trouble
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -305,12 +316,7 @@ where
             trouble.code = meta.code().unwrap_or_default().to_owned();
             trouble.message = short(meta.message().unwrap_or_default());
             if trouble.region.is_none() {
-                // `AuthorizationHeaderMalformed` names it in its text: expecting 'eu-west-1'.
-                trouble.region = trouble
-                    .message
-                    .split_once("expecting '")
-                    .and_then(|(_, rest)| rest.split_once('\''))
-                    .map(|(region, _)| region.to_owned());
+                trouble.region = region_in(&trouble.message);
             }
         }
         trouble
@@ -416,6 +422,23 @@ mod tests {
         }
         let outage = answer(503, "SlowDown", "Reduce your request rate").explain("a", "b", None);
         assert_eq!(outage.kind(), Kind::Transient);
+    }
+
+    #[test]
+    fn the_right_region_is_found_in_a_complaint() {
+        for (message, region) in [
+            (
+                "the region 'us-east-1' is wrong; expecting 'eu-west-1'",
+                Some("eu-west-1"),
+            ),
+            (
+                "unexpected scope, expected: '20261121/garage/s3/aws4_request'",
+                Some("garage"),
+            ),
+            ("the authorization header is malformed", None),
+        ] {
+            assert_eq!(region_in(message).as_deref(), region);
+        }
     }
 
     #[test]
