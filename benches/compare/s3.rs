@@ -70,7 +70,7 @@ impl Drop for Elsewhere {
 pub(crate) fn serve(latency_ms: u64, pictures: usize) -> io::Result<()> {
     let options = Options {
         latency: Duration::from_millis(latency_ms),
-        hashes_parts: false,
+        keeps_uploads: false,
         ..Options::default()
     };
     let server = Server::listen(options, 2, false);

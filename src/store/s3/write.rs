@@ -5,8 +5,8 @@
 //! looked at, its token, size and checksum, before anything else is tried; nothing is uploaded twice and nothing is removed.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_s3::primitives::ByteStream;
@@ -14,7 +14,7 @@ use aws_sdk_s3::types::{
     ChecksumAlgorithm, ChecksumMode, ChecksumType, CompletedMultipartUpload, CompletedPart,
     ServerSideEncryption, StorageClass,
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use super::Location;
@@ -65,6 +65,8 @@ pub(super) struct Writes {
     refuses_sums: AtomicBool,
     held: Arc<Semaphore>,
     held_bytes: u64,
+    /// Memory of parts that have gone: fresh pages cost more than filling them.
+    spare: Mutex<Vec<BytesMut>>,
 }
 
 /// The part size for a shard of so many bytes.
@@ -116,6 +118,25 @@ impl Writes {
             refuses_sums: AtomicBool::new(false),
             held: Arc::new(Semaphore::new((held_bytes / UNIT) as usize)),
             held_bytes,
+            spare: Mutex::default(),
+        }
+    }
+
+    /// Memory for a part, used or new.
+    fn take_spare(&self, bytes: usize) -> BytesMut {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        match spare.pop() {
+            Some(buffer) if buffer.capacity() >= bytes => buffer,
+            _ => BytesMut::with_capacity(bytes),
+        }
+    }
+
+    /// Takes the memory of a part back, unless something still looks at it.
+    fn give_back(&self, body: Bytes) {
+        if let Ok(mut buffer) = body.try_into_mut() {
+            buffer.clear();
+            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.push(buffer);
         }
     }
 
@@ -572,7 +593,7 @@ pub(super) struct Shard {
     shard: bool,
     part_bytes: usize,
     /// The part being filled, with its place among the held bytes.
-    filling: Vec<u8>,
+    filling: BytesMut,
     permit: Option<OwnedSemaphorePermit>,
     upload: Arc<OnceCell<Upload>>,
     /// The upload's beginning, until it was waited for.
@@ -595,7 +616,7 @@ impl Shard {
             key,
             shard,
             part_bytes: part_bytes(bytes) as usize,
-            filling: Vec::new(),
+            filling: BytesMut::new(),
             permit: None,
             upload: Arc::default(),
             begun: None,
@@ -624,7 +645,7 @@ impl Shard {
                 .connection
                 .wait(held.acquire_many_owned(units as u32));
             self.permit = permit.ok();
-            self.filling = Vec::with_capacity(self.part_bytes);
+            self.filling = self.writes.take_spare(self.part_bytes);
         }
         self.tell_failure()
     }
@@ -686,7 +707,7 @@ impl Shard {
         }
         let number = i32::try_from(self.parts.len() + 1)
             .map_err(|_| Error::failed(format!("{}: too many parts", self.key)))?;
-        let body = Bytes::from(std::mem::take(&mut self.filling));
+        let body = std::mem::take(&mut self.filling).freeze();
         let permit = self.permit.take();
         let mut sum = crc32fast::Hasher::new();
         sum.update(&body);
@@ -701,7 +722,10 @@ impl Shard {
             };
             let sum = (upload.checksums != Checksums::None).then_some(sum);
             let bytes = body.len() as u64;
-            let part = writes.part(&key, &upload.id, number, body, sum).await;
+            let part = writes
+                .part(&key, &upload.id, number, body.clone(), sum)
+                .await;
+            writes.give_back(body);
             part.map_err(|trouble| {
                 failed.store(true, Ordering::Relaxed);
                 let object = writes.location.object(&key);
@@ -741,7 +765,7 @@ impl ShardWriter for Shard {
         let writes = Arc::clone(&self.writes);
         if !self.in_parts {
             self.ended = true;
-            let body = Bytes::from(std::mem::take(&mut self.filling));
+            let body = std::mem::take(&mut self.filling).freeze();
             let call = connection.call(ACTION, writes.location.object(&self.key), 0);
             let put = connection.wait(writes.put(&self.key, body, false, self.shard));
             return match put {
