@@ -4,10 +4,9 @@ use crate::card;
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
-use crate::plan::ShardPlan;
 use crate::record::{Footer, index_name};
-use crate::resume::{Stored, check_exclusive, done};
-use crate::store::{Sink, at_once};
+use crate::resume::{Stored, check_exclusive, records};
+use crate::store::Sink;
 
 /// Index files held at once at most.
 const INDEXES: usize = 16;
@@ -17,48 +16,51 @@ const NAMED: usize = 5;
 /// Checks that every shard of the plan is there and commits the manifest. Done twice, it changes nothing the second time.
 pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
-    // What this run made is looked at like all else.
-    let stored = &Stored {
-        fresh: false,
-        ..stored.clone()
-    };
-    let done = done(sink, stored)?;
+    // Each holds an index file, read whole, so that what the manifest says of it was really there.
+    let depth = sink
+        .requests()
+        .max(rayon::current_num_threads())
+        .min(INDEXES);
+    let records = records(sink, stored, depth, |name, _| read(sink, name))?;
     let missing: Vec<_> = stored
         .plan
         .shards
         .iter()
-        .zip(&done)
-        .filter_map(|(shard, footer)| footer.is_none().then_some(shard.name.as_str()))
+        .zip(&records)
+        .filter_map(|(shard, record)| record.is_none().then_some(shard.name.as_str()))
         .collect();
     if !missing.is_empty() {
         return Err(Error::failed(format!(
             "{sink}: {} of {} shards are not packed yet ({}{}): run `shardpack pack {sink}` first",
             missing.len(),
-            done.len(),
+            records.len(),
             missing[..missing.len().min(NAMED)].join(", "),
             if missing.len() > NAMED { ", …" } else { "" }
         )));
     }
-    // Each holds an index file.
-    let depth = sink
-        .requests()
-        .max(rayon::current_num_threads())
-        .min(INDEXES);
-    let entries = at_once(depth, &stored.plan.shards, |shard| entry(sink, shard))?;
+    let entries = records.into_iter().flatten().map(entry).collect();
     let manifest = manifest(stored, entries);
     let text = manifest.encode()?;
     let snapshot = snapshot_name(manifest.snapshot);
-    let (beside, put) = std::thread::scope(|scope| {
+    let (beside, there, put) = std::thread::scope(|scope| {
         let beside = scope.spawn(|| put_beside(sink, &manifest));
+        let there = scope.spawn(|| sink.get(MANIFEST));
         let put = put_snapshot(sink, &snapshot, &text, &manifest.plan);
-        (beside.join(), put)
+        (beside.join(), there.join(), put)
     });
     put?;
-    beside.unwrap_or_else(|_| Err(Error::failed("a publishing thread panicked")))?;
-    if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
+    beside.unwrap_or_else(|_| Err(panicked()))?;
+    if there
+        .unwrap_or_else(|_| Err(panicked()))?
+        .is_none_or(|there| there != text)
+    {
         sink.put(MANIFEST, &text)?;
     }
     Ok(manifest)
+}
+
+fn panicked() -> Error {
+    Error::failed("a publishing thread panicked")
 }
 
 /// Puts the snapshot; the same one is there after a second run.
@@ -90,32 +92,28 @@ fn disagreement(sink: &dyn Sink, snapshot: &str, theirs: &[u8], plan: &str) -> E
     }
 }
 
-/// Reads a shard's record whole, so that what the manifest says of it was really there.
-fn entry(sink: &dyn Sink, shard: &ShardPlan) -> Result<(ShardEntry, Footer)> {
-    let index = index_name(&shard.name);
-    let file = sink.get(&index)?.ok_or_else(|| {
-        Error::failed(format!(
-            "{sink}/{index} vanished: run `shardpack pack {sink}` again"
-        ))
-    })?;
+/// Reads an index file: its footer, and its length and checksum.
+fn read(sink: &dyn Sink, index: &str) -> Result<(Footer, (u64, u32))> {
+    let damaged = |what| Error::new(Kind::Damage, format!("{sink}/{index}: {what}"));
+    let file = sink.get(index)?.ok_or_else(|| damaged("it vanished"))?;
     let size = file.len() as u64;
-    let footer = Footer::decode(&index, &file, size)?.map_err(|_| {
-        Error::new(
-            Kind::Damage,
-            format!("{sink}/{index}: its footer cannot be found"),
-        )
-    })?;
+    let footer =
+        Footer::decode(index, &file, size)?.map_err(|_| damaged("its footer cannot be found"))?;
+    Ok((footer, (size, crc32fast::hash(&file))))
+}
+
+fn entry((footer, (size, crc32)): (Footer, (u64, u32))) -> (ShardEntry, Footer) {
     let entry = ShardEntry {
-        name: shard.name.clone(),
+        name: footer.shard.clone(),
         samples: footer.samples,
         bytes: footer.bytes,
         crc32: footer.crc32.clone(),
         sha256: footer.sha256.clone(),
-        index,
+        index: index_name(&footer.shard),
         index_bytes: size,
-        index_crc32: crc_text(crc32fast::hash(&file)),
+        index_crc32: crc_text(crc32),
     };
-    Ok((entry, footer))
+    (entry, footer)
 }
 
 fn manifest(stored: &Stored, entries: Vec<(ShardEntry, Footer)>) -> Manifest {
@@ -169,9 +167,7 @@ fn put_beside(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
     }
     for (name, text) in files {
         // A card that somebody completed by hand stays.
-        if sink.get(name)?.is_none() {
-            sink.put(name, text.as_bytes())?;
-        }
+        sink.put_if_absent(name, text.as_bytes())?;
     }
     Ok(())
 }

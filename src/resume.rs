@@ -264,6 +264,19 @@ pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
     if stored.fresh {
         return Ok(vec![None; stored.plan.shards.len()]);
     }
+    let read = |name: &str, size| Ok((footer(sink, name, size)?, ()));
+    let records = records(sink, stored, sink.requests(), read)?;
+    let footer = |record: Option<(Footer, ())>| record.map(|(footer, ())| footer);
+    Ok(records.into_iter().map(footer).collect())
+}
+
+/// The same with what `read` makes of each index file, given its name and size; so many at once.
+pub fn records<T: Send>(
+    sink: &dyn Sink,
+    stored: &Stored,
+    depth: usize,
+    read: impl Fn(&str, u64) -> Result<(Footer, T)> + Sync,
+) -> Result<Vec<Option<(Footer, T)>>> {
     let lists = at_once(sink.requests(), &["data", "index"], |prefix| {
         sink.list(prefix)
     })?;
@@ -274,21 +287,21 @@ pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
         sizes.next().unwrap_or_default(),
         sizes.next().unwrap_or_default(),
     );
-    let look = |shard: &crate::plan::ShardPlan| -> Result<Option<Footer>> {
+    let look = |shard: &crate::plan::ShardPlan| -> Result<Option<(Footer, T)>> {
         let name = index_name(&shard.name);
         let Some(size) = indexes.get(&name) else {
             return Ok(None);
         };
-        let footer = match footer(sink, &name, *size) {
+        let (footer, made) = match read(&name, *size) {
             // A record that cannot be read is as good as none: the shard is packed again.
             Err(error) if error.kind() == Kind::Damage => return Ok(None),
-            footer => footer?,
+            record => record?,
         };
         let ours = footer.plan == stored.digest && footer.shard == shard.name;
         let whole = shards.get(&shard.name) == Some(&footer.bytes);
-        Ok((ours && whole).then_some(footer))
+        Ok((ours && whole).then_some((footer, made)))
     };
-    at_once(sink.requests(), &stored.plan.shards, look)
+    at_once(depth, &stored.plan.shards, look)
 }
 
 /// The footer of an index of `size` bytes, by reading its end.

@@ -23,8 +23,13 @@ pub fn run(
     }
     // Before anything is written: a destination is not claimed for a run that cannot start.
     let budget = running.budget(&draft.plan, source.as_ref(), sink.as_ref())?;
-    let published = plan::published(&draft, sink.as_ref())?.is_some();
-    let stored = plan::store_plan(&draft, sink.as_ref())?;
+    let (published, stored) = std::thread::scope(|scope| {
+        let published = scope.spawn(|| plan::published(&draft, sink.as_ref()));
+        let stored = plan::store_plan(&draft, sink.as_ref());
+        (published.join(), stored)
+    });
+    let stored = stored?;
+    let published = published.unwrap_or_else(|_| Ok(None))?.is_some();
     // The compact listing is not needed any more, and packing wants the memory.
     drop(draft);
     let packed = pack::pack(
