@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::s3_server::{ACCESS_KEY, BUCKET, Options, SECRET_KEY, Server};
+use super::s3_server::{ACCESS_KEY, BUCKET, Fault, Kind, Options, SECRET_KEY, Server};
 
 /// Part size of shardpack for shards of this size.
 const PART_BYTES: usize = 8 << 20;
@@ -31,10 +31,12 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Starts a server that adds so many milliseconds to every answer and holds so many pictures.
-    pub(crate) fn start(latency_ms: u64, pictures: usize) -> io::Result<Self> {
+    /// Starts a server that adds so many milliseconds to every answer, so many to that to a part, and holds so many pictures.
+    pub(crate) fn start(latency_ms: u64, part_ms: u64, pictures: usize) -> io::Result<Self> {
+        let numbers = [latency_ms, part_ms, pictures as u64].map(|number| number.to_string());
         let mut child = Command::new(std::env::current_exe()?)
-            .args(["s3-serve", &latency_ms.to_string(), &pictures.to_string()])
+            .arg("s3-serve")
+            .args(numbers)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -67,13 +69,17 @@ impl Drop for Elsewhere {
 }
 
 /// Serves until stdin ends.
-pub(crate) fn serve(latency_ms: u64, pictures: usize) -> io::Result<()> {
+pub(crate) fn serve(latency_ms: u64, part_ms: u64, pictures: usize) -> io::Result<()> {
     let options = Options {
         latency: Duration::from_millis(latency_ms),
         keeps_uploads: false,
         ..Options::default()
     };
     let server = Server::listen(options, 2, false);
+    if part_ms > 0 {
+        let slow = Fault::new(Kind::Delay(Duration::from_millis(part_ms)));
+        server.fault(slow.on("UploadPart"));
+    }
     let contents: Vec<Bytes> = (0..500).map(picture).collect();
     for i in 0..pictures {
         let key = format!("images/n{:08}/{i:06}.JPEG", i % 100);

@@ -196,3 +196,62 @@ fn temporary_files_of_dead_runs_are_removed_and_those_of_living_ones_are_not() {
     assert!(!dead_manifest.exists());
     assert!(living.exists());
 }
+
+#[test]
+fn gc_removes_old_partial_files_of_any_machine_and_nothing_else() {
+    let data = many();
+    let output = data.convert(&MANY);
+    let expected = output.digests();
+    let place = |name: &str| output.path.join(name);
+    let shard = output.shards()[0]
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let (dead, living) = (
+        format!("data/.{shard}.0123456789ab-77-0.tmp"),
+        format!("data/.{shard}.0123456789ab-77-1.tmp"),
+    );
+    let ours = [
+        &dead,
+        "_shardpack/snapshots/.00000001.json.0123456789ab-77-2.tmp",
+        ".manifest.json.0123456789ab-7-3.tmp",
+    ];
+    for name in ours
+        .iter()
+        .copied()
+        .chain([living.as_str(), "data/.notes.txt.tmp", "index/.x.swp"])
+    {
+        std::fs::write(place(name), "half").unwrap();
+    }
+    let lock = std::fs::File::options()
+        .write(true)
+        .open(place(&living))
+        .unwrap();
+    lock.lock().unwrap();
+
+    output
+        .verb("gc", &[])
+        .exits(0)
+        .says(&["too young", "left 3 leftovers alone", "not ours"]);
+    output
+        .verb("gc", &["--older-than", "0s", "--dry-run"])
+        .exits(0)
+        .says(&["would remove 3 leftovers"]);
+    assert!(ours.iter().all(|name| place(name).exists()));
+    output
+        .verb("gc", &["--older-than", "0s"])
+        .exits(0)
+        .says(&["removed 3 leftovers"]);
+    assert!(ours.iter().all(|name| !place(name).exists()));
+    // What a living writer holds, and what somebody else put there.
+    for name in [living.as_str(), "data/.notes.txt.tmp", "index/.x.swp"] {
+        assert!(place(name).exists(), "{name}");
+        std::fs::remove_file(place(name)).unwrap();
+    }
+    assert_eq!(expected, output.digests());
+    output
+        .verb("gc", &["--older-than", "a week"])
+        .exits(2)
+        .says(&["7d"]);
+}
