@@ -214,6 +214,11 @@ mod tests {
             recipe: Recipe {
                 name: "x".into(),
                 format: Default::default(),
+                schema: Default::default(),
+                label_base: 0,
+                compress: Default::default(),
+                indexes: vec![],
+                missing: Default::default(),
                 order: Order::Shuffled,
                 seed: 0,
                 cut: Cut::Shards(1),
@@ -226,7 +231,7 @@ mod tests {
                 labels: false,
                 allow_empty: false,
             },
-            classes: vec![],
+            names: Default::default(),
             splits: vec![],
             shards: (0..shards).map(shard).collect(),
         }

@@ -17,7 +17,7 @@ pub fn render(manifest: &Manifest) -> String {
 }
 
 fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
-    let extension = manifest.recipe.format.layout().extension();
+    let extension = manifest.recipe.extension();
     writeln!(card, "---\nconfigs:\n- config_name: default\n  data_files:")?;
     for split in &manifest.splits {
         writeln!(
@@ -32,7 +32,7 @@ fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
         "{} in {}, {} in {}.
 ",
         counted(manifest.samples, "sample"),
-        classes(manifest.classes.len()),
+        classes(manifest.names.classes.len()),
         bytes_text(manifest.bytes),
         counted(manifest.shards().count() as u64, "shard"),
     )?;
@@ -59,7 +59,7 @@ fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
     }
     examples(card, manifest)?;
     writeln!(card, "\n## Classes\n\n| label | class |\n|---:|---|")?;
-    for (label, class) in manifest.classes.iter().enumerate() {
+    for (label, class) in manifest.names.classes.iter().enumerate() {
         writeln!(
             card,
             "| {label} | `{}` |",

@@ -21,14 +21,6 @@ pub fn crc_from_text(text: &str) -> Option<u32> {
         .flatten()
 }
 
-/// Where a packer writes.
-pub trait Out: Write {
-    /// Writes bytes whose CRC-32 is already known.
-    fn write_summed(&mut self, data: &[u8], crc32: u32) -> io::Result<()>;
-    /// Bytes written so far.
-    fn position(&self) -> u64;
-}
-
 /// Counts and checksums everything written through it.
 pub struct Digest<W: Write> {
     inner: W,
@@ -57,6 +49,13 @@ impl<W: Write> Digest<W> {
             sha256: sha256.then(Sha256::new),
             bytes: 0,
         }
+    }
+
+    /// Writes bytes whose CRC-32 is already known.
+    pub fn write_summed(&mut self, data: &[u8], crc32: u32) -> io::Result<()> {
+        self.crc
+            .combine(&Hasher::new_with_initial_len(crc32, data.len() as u64));
+        self.pass(data)
     }
 
     /// Hands back what it wrapped and what went through.
@@ -91,18 +90,6 @@ impl<W: Write> Write for Digest<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
-    }
-}
-
-impl<W: Write> Out for Digest<W> {
-    fn write_summed(&mut self, data: &[u8], crc32: u32) -> io::Result<()> {
-        self.crc
-            .combine(&Hasher::new_with_initial_len(crc32, data.len() as u64));
-        self.pass(data)
-    }
-
-    fn position(&self) -> u64 {
-        self.bytes
     }
 }
 
@@ -183,6 +170,18 @@ impl<'a> Scanner<'a> {
         Ok((length - left, crc.finalize()))
     }
 
+    /// Some of the next bytes, copied; none only at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.fill()?;
+        }
+        let n = buffer.len().min(self.end - self.start);
+        buffer[..n].copy_from_slice(self.take(n)?);
+        Ok(n)
+    }
+
     fn fill(&mut self) -> io::Result<usize> {
         loop {
             match self.inner.read(&mut self.buffer[self.end..]) {
@@ -239,10 +238,10 @@ mod tests {
                     digest.write_summed(part, crc32fast::hash(part)).unwrap();
                 }
             }
-            prop_assert_eq!(digest.position(), whole.len() as u64);
             let (written, sum) = digest.finish();
             prop_assert_eq!(&written, &whole);
             prop_assert_eq!(sum.crc32, crc32fast::hash(&whole));
+            prop_assert_eq!(sum.bytes, whole.len() as u64);
 
             let mut scanner = Scanner::new(Short(&whole, short));
             for (i, part) in parts.iter().enumerate() {

@@ -201,7 +201,27 @@ pub(crate) struct RecipeArgs {
     /// Shard layout
     #[arg(long, value_enum, default_value_t = Format::Wds, env = "SHARDPACK_FORMAT")]
     pub(crate) format: Format,
-    /// Largest shard; all are made about equal [default: 1GB]
+    /// Feature names of --format tfrecord [default: imagenet]
+    #[arg(long, value_enum, env = "SHARDPACK_SCHEMA")]
+    pub(crate) schema: Option<Schema>,
+    /// Label of the first class in --format tfrecord [default: 1 for --schema imagenet, where 0 is background, else 0]
+    #[arg(long, value_name = "0|1", env = "SHARDPACK_LABEL_BASE")]
+    pub(crate) label_base: Option<u32>,
+    /// What classes are called for people, in --schema imagenet: a line `class name` each, as in LOC_synset_mapping.txt
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_CLASS_NAMES")]
+    pub(crate) class_names: Option<OsString>,
+    /// Compress shards: none, zstd[:1-19] or gzip[:1-9]. JPEG gains next to nothing; --dry-run says what would be saved
+    #[arg(
+        long,
+        value_name = "METHOD",
+        default_value = "none",
+        env = "SHARDPACK_COMPRESS"
+    )]
+    pub(crate) compress: String,
+    /// With --compress zstd: frames that can be read on their own, and a seek table
+    #[arg(long, env = "SHARDPACK_ZSTD_SEEKABLE")]
+    pub(crate) zstd_seekable: bool,
+    /// Largest shard, not compressed; all are made about equal [default: 1GB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_SHARD_SIZE")]
     pub(crate) shard_size: Option<u64>,
     /// Number of shards of each split
@@ -267,6 +287,9 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) exclude: Vec<String>,
+    /// When only some samples have a sidecar file (x.json beside x.jpg)
+    #[arg(long, value_enum, default_value_t = Missing::Fail, env = "SHARDPACK_MISSING_FIELDS", help_heading = "Input")]
+    pub(crate) missing_fields: Missing,
     /// Accept class directories without images
     #[arg(long, env = "SHARDPACK_ALLOW_EMPTY", help_heading = "Input")]
     pub(crate) allow_empty: bool,
@@ -380,6 +403,26 @@ pub(crate) enum Addressing {
 pub(crate) enum Format {
     /// WebDataset tar
     Wds,
+    /// TFRecord files of tf.train.Example
+    Tfrecord,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Schema {
+    /// image/encoded, image/class/label and the others of slim and the TPU models
+    Imagenet,
+    /// image, label, file_name
+    Tfds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Missing {
+    /// Refuse the source
+    Fail,
+    /// Give them an empty one, `{}` where it is JSON
+    Fill,
+    /// Leave them without
+    Keep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

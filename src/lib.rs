@@ -17,6 +17,7 @@ pub mod card;
 pub mod checksum;
 pub mod cli;
 pub mod command;
+pub mod compress;
 pub mod error;
 pub mod format;
 pub mod gc;

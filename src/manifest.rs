@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
-use crate::plan::Recipe;
+use crate::plan::{Names, Recipe};
 use crate::record::Remark;
 use crate::store::{Sink, check_name};
 
@@ -26,6 +26,9 @@ pub struct ShardEntry {
     pub samples: u64,
     /// Its length.
     pub bytes: u64,
+    /// Length of what is packed in it, when it is compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpacked_bytes: Option<u64>,
     /// Its CRC-32, eight hexadecimal digits (Python: `zlib.crc32`).
     pub crc32: String,
     /// Its SHA-256, when asked for.
@@ -71,8 +74,9 @@ pub struct Manifest {
     pub samples: u64,
     /// Bytes of all shards.
     pub bytes: u64,
-    /// Class names by label.
-    pub classes: Vec<String>,
+    /// What labels and fields are called.
+    #[serde(flatten)]
+    pub names: Names,
     /// The splits.
     pub splits: Vec<SplitEntry>,
     /// Samples of the source that are not in it, with the reason.

@@ -5,17 +5,19 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::budget::{Budget, DECODE_LIMIT_BYTES};
-use crate::checksum::{Digest, Out};
+use crate::budget::{Budget, DECODE_LIMIT_BYTES, STREAM_ABOVE_BYTES};
+use crate::checksum::Digest;
+use crate::compress::{Compressor, Packed};
 use crate::error::{Error, Kind, Result};
-use crate::format::Body;
+use crate::format::{About, Body, Layout, Out, Packer};
 use crate::lookahead::{Content, Fetched, Lookahead};
+use crate::plan::{Compression, ShardPlan, filling};
 use crate::policy::{Policy, Verdict};
 use crate::probe::{HEAD_BYTES, ImageFormat, ImageInfo, TAIL_BYTES, Validate, probe, probe_ends};
 use crate::progress::Counters;
 use crate::record::{Remark, SampleRecord, ShardRecord, index_name};
 use crate::resume::{self, Stored};
-use crate::sample::{Field, Sample};
+use crate::sample::{Field, Sample, SourcePath};
 use crate::signal::Stop;
 use crate::store::{Sink, Source};
 
@@ -117,6 +119,21 @@ pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
 const JPEG_START: &[u8] = &[0xFF, 0xD8];
 const JPEG_END: &[u8] = &[0xFF, 0xD9];
 
+/// How the packing of a shard ended.
+enum Attempt {
+    /// It is there, its record is not yet.
+    Made(Box<ShardRecord>),
+    /// Samples at fault that may not be skipped.
+    Refused,
+    /// Its first bytes say another length than it came to have.
+    Resized {
+        /// The length before compression.
+        bytes: u64,
+        /// What was left out.
+        skipped: Vec<Remark>,
+    },
+}
+
 struct Worker<'a> {
     run: &'a Run<'a>,
     shards: &'a [usize],
@@ -178,9 +195,70 @@ impl Worker<'_> {
             ..
         } = self.run;
         let plan = &stored.plan.shards[shard];
+        let mut attempt = self.attempt(plan, plan.samples, plan.bytes, ahead)?;
+        if let Attempt::Resized { bytes, skipped } = attempt {
+            attempt = self.again(shard, bytes, skipped)?;
+        }
+        let record = match attempt {
+            Attempt::Made(record) => record,
+            Attempt::Refused => return Ok(()),
+            Attempt::Resized { bytes, .. } => {
+                let what = format!(
+                    "{}: {bytes} bytes, another length than a moment ago: the data changed, make a new plan",
+                    plan.name
+                );
+                return Err(Error::new(Kind::Source, what));
+            }
+        };
+        sink.put(
+            &index_name(&plan.name),
+            &record.encode(&stored.plan.names.classes)?,
+        )?;
+        counters.shard(&plan.name, record.bytes, record.samples.len() as u64);
+        let mut outcome = self.outcome();
+        outcome.skipped.extend(record.skipped);
+        outcome.odd.extend(record.odd);
+        Ok(())
+    }
+
+    /// Packs a shard whose first bytes say how long it is, now that this is known to be another length than planned.
+    fn again(&self, shard: usize, bytes: u64, skipped: Vec<Remark>) -> Result<Attempt> {
+        let stored = self.run.stored;
+        let plan = &stored.plan.shards[shard];
+        let left_out: std::collections::HashSet<&str> =
+            skipped.iter().map(|remark| remark.key.as_str()).collect();
+        let samples = resume::samples(self.run.sink, stored, shard)?;
+        let samples = samples
+            .into_iter()
+            .filter(|sample| !left_out.contains(sample.key.as_str()));
+        let samples: Vec<_> = samples.map(|sample| Ok((shard, sample))).collect();
+        let count = samples.len() as u64;
+        // The reads of the next shard have the window.
+        let mut ahead = Lookahead::new(self.run.source, samples.into_iter(), STREAM_ABOVE_BYTES);
+        let mut attempt = self.attempt(plan, count, bytes, &mut ahead)?;
+        if let Attempt::Made(record) = &mut attempt {
+            record.skipped = skipped;
+        }
+        Ok(attempt)
+    }
+
+    /// Packs so many samples into a shard that is to have so many bytes before compression.
+    fn attempt<I>(
+        &self,
+        plan: &ShardPlan,
+        samples: u64,
+        bytes: u64,
+        ahead: &mut Lookahead<'_, I>,
+    ) -> Result<Attempt>
+    where
+        I: Iterator<Item = Result<(usize, Sample)>>,
+    {
+        let Run { stored, sink, .. } = self.run;
         let recipe = &stored.plan.recipe;
-        let mut packer = recipe.format.layout().packer();
-        let mut out = Digest::new(sink.create(&plan.name, plan.bytes)?, recipe.sha256);
+        let layout = recipe.layout();
+        let mut packer = layout.packer();
+        let digest = Digest::new(sink.create(&plan.name, bytes)?, recipe.sha256);
+        let mut out = Compressor::new(&plan.name, digest, recipe.compress, bytes)?;
         let mut record = ShardRecord {
             split: plan.split.clone(),
             plan: stored.digest.clone(),
@@ -188,7 +266,7 @@ impl Worker<'_> {
         };
         record.samples.reserve_exact(plan.samples as usize);
         let mut refused = false;
-        for _ in 0..plan.samples {
+        for _ in 0..samples {
             self.check_stop()?;
             let Some(fetched) = ahead.fetch() else {
                 return Err(Error::failed(format!(
@@ -198,10 +276,14 @@ impl Worker<'_> {
             };
             let mut fetched = fetched?;
             let bytes: u64 = fetched.sample.fields.iter().map(|field| field.size).sum();
-            match self.look(&mut fetched) {
+            let looked = self
+                .look(&mut fetched)
+                .and_then(|image| self.check_fit(layout.as_ref(), &fetched, image));
+            match looked {
                 Ok(image) if !refused => {
                     let row =
                         self.append(packer.as_mut(), &mut out, &plan.split, &fetched, image)?;
+                    out.boundary()?;
                     record.odd.extend(odd(&fetched.sample, image));
                     record.samples.push(row);
                 }
@@ -209,26 +291,36 @@ impl Worker<'_> {
                 Err(error) => refused |= self.judge(&fetched.sample, error, &mut record)?,
             }
             ahead.recycle(fetched.contents);
-            counters.sample(bytes);
+            self.run.counters.sample(bytes);
         }
         if refused {
-            return Ok(());
+            return Ok(Attempt::Refused);
         }
         packer.finish(&mut out)?;
-        let (writer, sum) = out.finish();
+        if out.broke_pledge() {
+            return Ok(Attempt::Resized {
+                bytes: out.position(),
+                skipped: record.skipped,
+            });
+        }
+        let Packed {
+            inner: writer,
+            sum,
+            unpacked_bytes,
+            frames,
+        } = out.finish()?;
         writer.commit(sum.crc32)?;
         record.bytes = sum.bytes;
+        record.unpacked_bytes = (recipe.compress != Compression::None).then_some(unpacked_bytes);
         record.crc32 = sum.crc32;
         record.sha256 = sum.sha256;
-        sink.put(
-            &index_name(&plan.name),
-            &record.encode(&stored.plan.classes)?,
-        )?;
-        counters.shard(&plan.name, sum.bytes, record.samples.len() as u64);
-        let mut outcome = self.outcome();
-        outcome.skipped.extend(record.skipped);
-        outcome.odd.extend(record.odd);
-        Ok(())
+        if let Some(frames) = frames {
+            let covers = frames.cover(record.samples.iter().map(|row| (row.offset, row.length)));
+            for (row, cover) in record.samples.iter_mut().zip(covers) {
+                row.frame = Some(cover);
+            }
+        }
+        Ok(Attempt::Made(Box::new(record)))
     }
 
     fn outcome(&self) -> std::sync::MutexGuard<'_, Outcome> {
@@ -274,6 +366,31 @@ impl Worker<'_> {
                 Ok(true)
             }
         }
+    }
+
+    /// Whether the layout has a place for what the sample turned out to be.
+    fn check_fit(
+        &self,
+        layout: &dyn Layout,
+        fetched: &Fetched,
+        image: Option<ImageInfo>,
+    ) -> Result<Option<ImageInfo>> {
+        let refusal = |field: &Field, what: String| {
+            Err(Error::new(Kind::Sample, format!("{}: {what}", field.path)))
+        };
+        if let Some(field) = fetched.sample.image()
+            && let Err(what) = layout.check_image(image)
+        {
+            return refusal(field, what);
+        }
+        for (field, content) in fetched.sample.fields.iter().zip(&fetched.contents).skip(1) {
+            if let Ok(Content::Held(bytes)) = content
+                && let Err(what) = layout.check_sidecar(&field.name, bytes)
+            {
+                return refusal(field, what);
+            }
+        }
+        Ok(image)
     }
 
     /// Looks at what was read: failed reads, and the image itself.
@@ -354,7 +471,7 @@ impl Worker<'_> {
 
     fn append(
         &self,
-        packer: &mut dyn crate::format::Packer,
+        packer: &mut dyn Packer,
         out: &mut dyn Out,
         split: &str,
         fetched: &Fetched,
@@ -362,7 +479,6 @@ impl Worker<'_> {
     ) -> Result<SampleRecord> {
         let plan = &self.run.stored.plan;
         let sample = &fetched.sample;
-        let made = plan.recipe.make(sample, split, &plan.classes);
         let mut streams = Vec::new();
         for (field, content) in sample.fields.iter().zip(&fetched.contents) {
             if matches!(content, Ok(Content::Large)) {
@@ -370,10 +486,7 @@ impl Worker<'_> {
             }
         }
         let mut streams = streams.iter_mut();
-        let mut bodies: Vec<(&str, Body<'_>)> = made
-            .iter()
-            .map(|(name, body)| (*name, Body::new(body)))
-            .collect();
+        let mut bodies: Vec<(&str, Body<'_>)> = Vec::with_capacity(sample.fields.len());
         for (field, content) in sample.fields.iter().zip(&fetched.contents) {
             let body = match content {
                 Ok(Content::Held(buffer)) => Body::Bytes {
@@ -390,17 +503,31 @@ impl Worker<'_> {
             };
             bodies.push((&field.name, body));
         }
-        bodies.sort_by_key(|(name, _)| *name);
-        let placed = packer.append(out, &sample.key, &mut bodies)?;
-        let image_path = sample.image().map(|field| field.path.clone());
+        let filled = plan.recipe.filled(&sample.fields, &plan.names);
+        bodies.extend(
+            filled
+                .into_iter()
+                .map(|name| (name, Body::new(filling(name)))),
+        );
+        let none = SourcePath::default();
+        let about = About {
+            key: &sample.key,
+            label: sample.label,
+            split,
+            path: sample.image().map_or(&none, |image| &image.path),
+            image,
+            names: &plan.names,
+        };
+        let placed = packer.append(out, &about, &mut bodies)?;
         Ok(SampleRecord {
             key: sample.key.clone(),
             label: sample.label,
-            source_path: image_path.unwrap_or_default(),
+            source_path: about.path.clone(),
             offset: placed.offset,
             length: placed.length,
             image,
             fields: placed.fields,
+            frame: None,
         })
     }
 }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
-use crate::format::{Format, Layout};
+use crate::format::tfrecord::Schema;
+use crate::format::{About, Format, Layout};
 use crate::listing::{Problem, ProblemKind, render};
 use crate::probe::Validate;
 use crate::sample::{Field, Sample, SourcePath, hex};
@@ -41,6 +42,72 @@ pub enum Cut {
     ShardSamples(u64),
 }
 
+/// How shards are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// zstd, as one frame or as many that can be read on their own.
+    Zstd {
+        /// From 1 to 19.
+        level: i32,
+        /// Whether frames end with samples and a seek table lists them.
+        seekable: bool,
+    },
+    /// gzip, as one member.
+    Gzip {
+        /// From 1 to 9.
+        level: u32,
+    },
+}
+
+impl std::fmt::Display for Compression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Compression::None => f.write_str("none"),
+            Compression::Zstd { level, .. } => write!(f, "zstd:{level}"),
+            Compression::Gzip { level } => write!(f, "gzip:{level}"),
+        }
+    }
+}
+
+/// What happens when some samples have a sidecar file and others have not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Missing {
+    /// The source is refused.
+    #[default]
+    Fail,
+    /// They get the field with no content; `{}` where it is JSON.
+    Fill,
+    /// They stay without.
+    Keep,
+}
+
+/// What a field is filled with that a sample does not have.
+pub fn filling(field: &str) -> &'static [u8] {
+    if field == "json" { b"{}" } else { b"" }
+}
+
+/// What is said once for all samples of a dataset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// Class names by label.
+    pub classes: Vec<String>,
+    /// What the classes are called for people, by label; empty when nobody said.
+    #[serde(default, rename = "class_texts", skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<String>,
+    /// Fields besides the image that samples have, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sidecars: Vec<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// The options that can change a byte of the output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
@@ -48,6 +115,21 @@ pub struct Recipe {
     pub name: String,
     /// Shard layout.
     pub format: Format,
+    /// Names of the features of TFRecords.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub schema: Schema,
+    /// Label of the first class in TFRecords.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub label_base: u32,
+    /// Compression of shards.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compress: Compression,
+    /// Reader indexes, by their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<String>,
+    /// What happens to samples without a field that others have.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub missing: Missing,
     /// Order of samples.
     pub order: Order,
     /// Seed of the shuffled order.
@@ -73,46 +155,28 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Names of the fields that are made, not read.
-    pub fn generated(&self) -> Vec<&'static str> {
-        if self.json {
-            vec!["cls", "json"]
-        } else {
-            vec!["cls"]
-        }
+    /// The layout of its shards.
+    pub fn layout(&self) -> Box<dyn Layout> {
+        self.format.layout(self)
     }
 
-    /// The made fields of a sample, with their content.
-    pub fn make(
-        &self,
-        sample: &Sample,
-        split: &str,
-        classes: &[String],
-    ) -> Vec<(&'static str, Vec<u8>)> {
-        let mut made = vec![("cls", sample.label.to_string().into_bytes())];
-        if self.json {
-            #[derive(Serialize)]
-            struct About<'a> {
-                class: &'a str,
-                filename: String,
-                label: u32,
-                split: &'a str,
-            }
-            let about = About {
-                class: classes
-                    .get(sample.label as usize)
-                    .map_or("", String::as_str),
-                filename: sample
-                    .image()
-                    .map(|image| image.path.text().into_owned())
-                    .unwrap_or_default(),
-                label: sample.label,
-                split,
-            };
-            // Strings and a number always serialise.
-            made.push(("json", serde_json::to_vec(&about).unwrap_or_default()));
+    /// What its shards' names end in, without the first dot.
+    pub fn extension(&self) -> String {
+        format!("{}{}", self.layout().extension(), self.compress.suffix())
+    }
+
+    /// The fields that a sample is given because others have them.
+    pub fn filled<'n>(&self, fields: &[Field], names: &'n Names) -> Vec<&'n str> {
+        if self.missing != Missing::Fill {
+            return Vec::new();
         }
-        made
+        let lacks = |name: &&str| !fields.iter().any(|field| field.name == **name);
+        names
+            .sidecars
+            .iter()
+            .map(String::as_str)
+            .filter(lacks)
+            .collect()
     }
 
     fn sample_bytes(
@@ -120,16 +184,25 @@ impl Recipe {
         layout: &dyn Layout,
         sample: &Sample,
         split: &str,
-        classes: &[String],
+        names: &Names,
     ) -> u64 {
-        let made = self.make(sample, split, classes);
-        let made = made.iter().map(|(name, body)| (*name, body.len() as u64));
+        let none = SourcePath::default();
+        let about = About {
+            key: &sample.key,
+            label: sample.label,
+            split,
+            path: sample.image().map_or(&none, |image| &image.path),
+            image: None,
+            names,
+        };
         let read = sample
             .fields
             .iter()
             .map(|field| (field.name.as_str(), field.size));
-        let fields: Vec<_> = made.chain(read).collect();
-        layout.sample_bytes(&sample.key, &fields)
+        let filled = self.filled(&sample.fields, names).into_iter();
+        let filled = filled.map(|name| (name, filling(name).len() as u64));
+        let fields: Vec<_> = read.chain(filled).collect();
+        layout.sample_bytes(&about, &fields)
     }
 }
 
@@ -142,7 +215,7 @@ pub struct ShardPlan {
     pub split: String,
     /// Samples in it.
     pub samples: u64,
-    /// Its length in bytes if nothing is skipped.
+    /// Its length in bytes, not compressed, if nothing is skipped: exact, but for what only the headers of images decide.
     pub bytes: u64,
     /// Bytes of source files in it.
     pub source_bytes: u64,
@@ -163,8 +236,9 @@ pub struct Plan {
     pub version: u32,
     /// The options.
     pub recipe: Recipe,
-    /// Class names by label.
-    pub classes: Vec<String>,
+    /// What labels and fields are called.
+    #[serde(flatten)]
+    pub names: Names,
     /// Split names.
     pub splits: Vec<String>,
     /// The shards, split by split.
@@ -224,9 +298,20 @@ pub struct Draft {
 
 impl Draft {
     /// Orders and cuts the samples of a scan.
-    pub fn new(mut scan: Scan, recipe: Recipe) -> Result<Self> {
-        order(&mut scan, &recipe)?;
-        let layout = recipe.format.layout();
+    ///
+    /// `texts` are what the classes are called for people: empty, or one for each class.
+    pub fn new(mut scan: Scan, recipe: Recipe, texts: Vec<String>) -> Result<Self> {
+        let names = Names {
+            classes: scan.classes.clone(),
+            texts,
+            sidecars: scan.notes.sidecars.keys().cloned().collect(),
+        };
+        if recipe.missing == Missing::Fail {
+            refuse_missing(&scan)?;
+        }
+        order(&mut scan, &recipe, &names)?;
+        let layout = recipe.layout();
+        let extension = recipe.extension();
         let mut ranges = Vec::new();
         let mut shards = Vec::new();
         for (number, split) in scan.splits.iter().enumerate() {
@@ -242,7 +327,7 @@ impl Draft {
                 let bytes: u64 = entries[range.clone()].iter().map(|e| e.bytes).sum();
                 let range = begin + range.start..begin + range.end;
                 shards.push(ShardPlan {
-                    name: format!("data/{split}-{index:05}.{}", layout.extension()),
+                    name: format!("data/{split}-{index:05}.{extension}"),
                     split: split.clone(),
                     samples: range.len() as u64,
                     bytes: layout.overhead_bytes() + bytes,
@@ -262,7 +347,7 @@ impl Draft {
             kind: PLAN_KIND.to_owned(),
             version: 1,
             recipe,
-            classes: scan.classes.clone(),
+            names,
             splits: scan.splits.clone(),
             shards,
         };
@@ -331,7 +416,7 @@ impl Draft {
         }
         let samples = self.scan.entries.len() as u64;
         for (name, count) in &self.scan.notes.sidecars {
-            if *count < samples {
+            if *count < samples && self.plan.recipe.missing == Missing::Keep {
                 warnings.push(format!(
                     "only {count} of {samples} samples have a `{name}` file: HuggingFace datasets wants the same fields in every sample"
                 ));
@@ -418,17 +503,50 @@ pub fn parse_lines(name: &str, lines: &[u8]) -> Result<Vec<Sample>> {
         })
 }
 
+/// Refuses a source of which only some samples have a sidecar file.
+fn refuse_missing(scan: &Scan) -> Result<()> {
+    let samples = scan.entries.len() as u64;
+    let mut text = String::new();
+    for (name, count) in &scan.notes.sidecars {
+        if *count == samples {
+            continue;
+        }
+        let lacks = |sample: &Sample| !sample.fields.iter().any(|field| field.name == *name);
+        let without = scan
+            .entries
+            .iter()
+            .map(|entry| scan.sample(entry))
+            .find(lacks);
+        let path = without
+            .as_ref()
+            .and_then(Sample::image)
+            .map(|image| image.path.to_string());
+        text.push_str(&format!(
+            "\n  {} of {samples} samples have no `{name}` file, {} for example",
+            samples - count,
+            path.unwrap_or_default()
+        ));
+    }
+    match text.is_empty() {
+        true => Ok(()),
+        false => Err(Error::source_data(format!(
+            "samples have different fields, which several readers cannot take; nothing was written{text}\n  \
+             add or remove files, leave some out with `--exclude`, or say `--missing-fields fill` for empty ones or `--missing-fields keep`"
+        ))),
+    }
+}
+
 /// Sorts the entries by split and then in the recipe's order; refuses two samples with one key.
-fn order(scan: &mut Scan, recipe: &Recipe) -> Result<()> {
+fn order(scan: &mut Scan, recipe: &Recipe, names: &Names) -> Result<()> {
     let mut entries = std::mem::take(&mut scan.entries);
     let known = &*scan;
-    let layout = recipe.format.layout();
+    let layout = recipe.layout();
     let seed = recipe.seed.to_le_bytes();
     // Before they are shuffled, entries lie beside their names in memory.
     entries.par_iter_mut().for_each(|entry| {
         let sample = known.sample(entry);
         let split = &known.splits[usize::from(entry.split)];
-        entry.bytes = recipe.sample_bytes(layout, &sample, split, &known.classes);
+        entry.bytes = recipe.sample_bytes(layout.as_ref(), &sample, split, names);
         if recipe.order == Order::Shuffled {
             let digest = Sha256::new()
                 .chain_update(seed)
@@ -572,6 +690,11 @@ mod tests {
         let recipe = Recipe {
             name: "x".into(),
             format: Format::default(),
+            schema: Schema::default(),
+            label_base: 0,
+            compress: Compression::None,
+            indexes: vec![],
+            missing: Missing::Keep,
             order: Order::Shuffled,
             seed,
             cut: Cut::Shards(2),
@@ -584,7 +707,7 @@ mod tests {
             labels: false,
             allow_empty: false,
         };
-        Draft::new(scan(listing, &rules, "SRC").unwrap(), recipe).unwrap()
+        Draft::new(scan(listing, &rules, "SRC").unwrap(), recipe, vec![]).unwrap()
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub const SCHEMA: &str = "message shardpack_index {
       }
     }
   }
+  optional int64 frame_offset;
+  optional int64 frame_length;
+  optional int64 frame_start;
 }";
 
 /// Columns with few different values.
@@ -68,6 +71,9 @@ const PARQUET_END: usize = 8;
 /// Bytes of the checksum before the footer.
 const SEAL: usize = 4;
 
+/// Label of a sample that has none, in shards that somebody else made; -1 in the index.
+pub const NO_LABEL: u32 = u32::MAX;
+
 /// One field of a packed sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldRecord {
@@ -79,6 +85,17 @@ pub struct FieldRecord {
     pub length: u64,
     /// CRC-32 of the content.
     pub crc32: u32,
+}
+
+/// The compressed frames that hold a sample and can be unpacked on their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameRecord {
+    /// First byte of the first of them in the shard.
+    pub offset: u64,
+    /// Bytes of all of them.
+    pub length: u64,
+    /// Where what they hold begins in the unpacked shard.
+    pub start: u64,
 }
 
 /// One packed sample.
@@ -98,6 +115,8 @@ pub struct SampleRecord {
     pub image: Option<ImageInfo>,
     /// Its fields in shard order.
     pub fields: Vec<FieldRecord>,
+    /// Where to begin reading, in a shard of frames that can be read on their own. All other offsets are in the unpacked shard.
+    pub frame: Option<FrameRecord>,
 }
 
 /// A sample or file with a remark: why it was skipped, or what is odd about it.
@@ -122,6 +141,8 @@ pub struct ShardRecord {
     pub plan: String,
     /// Length of the shard.
     pub bytes: u64,
+    /// Length of what is packed in it, when it is compressed.
+    pub unpacked_bytes: Option<u64>,
     /// CRC-32 of the shard.
     pub crc32: u32,
     /// SHA-256 of the shard, when asked for.
@@ -149,6 +170,9 @@ pub struct Footer {
     pub samples: u64,
     /// Length of the shard.
     pub bytes: u64,
+    /// Length of what is packed in it, when it is compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpacked_bytes: Option<u64>,
     /// CRC-32 of the shard, eight hexadecimal digits.
     pub crc32: String,
     /// SHA-256 of the shard, when asked for.
@@ -194,12 +218,18 @@ impl ShardRecord {
             split: String::new(),
             plan: String::new(),
             bytes: 0,
+            unpacked_bytes: None,
             crc32: 0,
             sha256: None,
             samples: Vec::new(),
             skipped: Vec::new(),
             odd: Vec::new(),
         }
+    }
+
+    /// Length of the shard when it is unpacked.
+    pub fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes.unwrap_or(self.bytes)
     }
 
     fn footer(&self, pages: &[u8]) -> Footer {
@@ -210,6 +240,7 @@ impl ShardRecord {
             split: self.split.clone(),
             samples: self.samples.len() as u64,
             bytes: self.bytes,
+            unpacked_bytes: self.unpacked_bytes,
             crc32: crate::checksum::crc_text(self.crc32),
             sha256: self.sha256.clone(),
             skipped: self.skipped.clone(),
@@ -325,7 +356,19 @@ impl ShardRecord {
                 let rows = rows.iter();
                 let values: Vec<i64> = match index {
                     3 => (0..rows.len() as i64).collect(),
-                    4 => rows.map(|r| i64::from(r.label)).collect(),
+                    4 => rows.map(|r| label_number(r.label)).collect(),
+                    17..=19 => {
+                        let present = rows.clone().map(|r| i16::from(r.frame.is_some()));
+                        let present: Vec<i16> = present.collect();
+                        let number = |frame: FrameRecord| match index {
+                            17 => frame.offset as i64,
+                            18 => frame.length as i64,
+                            _ => frame.start as i64,
+                        };
+                        let values: Vec<_> = rows.filter_map(|r| r.frame).map(number).collect();
+                        column.write_batch(&values, Some(&present), None)?;
+                        return Ok(());
+                    }
                     8 => rows.map(|r| r.offset as i64).collect(),
                     9 => rows.map(|r| r.length as i64).collect(),
                     _ => {
@@ -390,6 +433,7 @@ impl ShardRecord {
             split: footer.split,
             plan: footer.plan,
             bytes: footer.bytes,
+            unpacked_bytes: footer.unpacked_bytes,
             crc32,
             sha256: footer.sha256,
             samples,
@@ -587,6 +631,22 @@ fn string(value: ByteArray) -> Result<String, ParquetError> {
         .map_err(|_| ParquetError::General("text that is not UTF-8".into()))
 }
 
+/// No label as readers of the index know it from TFDS.
+fn label_number(label: u32) -> i64 {
+    if label == NO_LABEL {
+        -1
+    } else {
+        i64::from(label)
+    }
+}
+
+fn label_of(number: i64) -> Result<u32, ParquetError> {
+    match number {
+        -1 => Ok(NO_LABEL),
+        _ => u32::try_from(number).map_err(|_| ParquetError::General(format!("label {number}"))),
+    }
+}
+
 fn count(value: i64) -> Result<u64, ParquetError> {
     u64::try_from(value)
         .map_err(|_| ParquetError::General(format!("{value} is no offset or length")))
@@ -610,6 +670,15 @@ fn read_rows(
     let names = Column::<ByteArrayType>::read(group, 13)?;
     let field_numbers =
         |index| Column::<Int64Type>::read(group, index)?.required(names.values.len());
+    let frames = |index| -> Result<_, ParquetError> {
+        let values = Column::<Int64Type>::read(group, index)?.optional(rows)?;
+        let number = |value: Option<i64>| value.map(count).transpose();
+        values
+            .into_iter()
+            .map(number)
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let (frame_offsets, frame_lengths, frame_starts) = (frames(17)?, frames(18)?, frames(19)?);
     let (starts, sizes, sums) = (field_numbers(14)?, field_numbers(15)?, field_numbers(16)?);
 
     let mut field = 0;
@@ -647,13 +716,20 @@ fn read_rows(
         };
         samples.push(SampleRecord {
             key: string(key)?,
-            label: u32::try_from(labels[row])
-                .map_err(|_| ParquetError::General(format!("label {}", labels[row])))?,
+            label: label_of(labels[row])?,
             source_path: SourcePath::new(bytes.unwrap_or(path).data()),
             offset: count(offsets[row])?,
             length: count(lengths[row])?,
             image,
             fields,
+            frame: match (frame_offsets[row], frame_lengths[row], frame_starts[row]) {
+                (Some(offset), Some(length), Some(start)) => Some(FrameRecord {
+                    offset,
+                    length,
+                    start,
+                }),
+                _ => None,
+            },
         });
     }
     Ok(())
@@ -666,7 +742,7 @@ mod tests {
     fn record(rows: usize) -> ShardRecord {
         let sample = |i: usize| SampleRecord {
             key: format!("train/cat/{i}"),
-            label: (i % 3) as u32,
+            label: if i == 3 { NO_LABEL } else { (i % 3) as u32 },
             source_path: SourcePath::new(if i.is_multiple_of(4) {
                 vec![b'x', 0xff, i as u8]
             } else {
@@ -687,6 +763,11 @@ mod tests {
                     crc32: u32::MAX - i as u32,
                 })
                 .collect(),
+            frame: i.is_multiple_of(5).then_some(FrameRecord {
+                offset: i as u64,
+                length: 70,
+                start: i as u64 * 2048,
+            }),
         };
         ShardRecord {
             split: "train".into(),

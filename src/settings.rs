@@ -10,9 +10,10 @@ use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Result, reason};
 use crate::format::Format;
+use crate::format::tfrecord::Schema;
 use crate::gc::Rules as Removal;
 use crate::labels::Labels;
-use crate::plan::{Cut, Order, Plan, Recipe};
+use crate::plan::{Compression, Cut, Missing, Order, Plan, Recipe};
 use crate::policy::Policy;
 use crate::probe::Validate;
 use crate::progress::Counters;
@@ -85,21 +86,32 @@ pub struct Planning {
     pub keep_zero_length: bool,
     labels: Option<OsString>,
     synsets: Option<OsString>,
+    class_names: Option<OsString>,
+}
+
+/// The content of a file that a flag names, and its name for messages.
+fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
+    let name = show(path.as_bytes());
+    let text = std::fs::read(path).map_err(|error| {
+        Error::usage(format!("{name}: {}: give a readable file", reason(&error)))
+    })?;
+    Ok((name, text))
 }
 
 impl Planning {
+    /// What these classes are called for people; empty when nobody said.
+    pub fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
+        match &self.class_names {
+            None => Ok(Vec::new()),
+            Some(path) => {
+                let (name, text) = read(path)?;
+                class_texts(&name, &text, classes)
+            }
+        }
+    }
+
     /// The rules by which the source is scanned.
     pub fn rules(&self) -> Result<Rules> {
-        let read = |path: &OsString| {
-            let name = show(path.as_bytes());
-            let text = std::fs::read(path).map_err(|error| {
-                Error::usage(format!(
-                    "{name}: {}: give a readable label file",
-                    reason(&error)
-                ))
-            })?;
-            Ok::<_, Error>((name, text))
-        };
         let synsets = self.synsets.as_ref().map(read).transpose()?;
         let labels = match &self.labels {
             None => None,
@@ -130,9 +142,112 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
         keep_zero_length: true,
         include: globs("--include", &recipe.include)?,
         exclude: globs("--exclude", &recipe.exclude)?,
-        generated: recipe.generated(),
-        max_field: recipe.format.layout().max_field(),
+        generated: recipe.layout().generated(),
+        max_field: recipe.layout().max_field(),
     })
+}
+
+/// The names in a file of lines `class name`, in the order of `classes`; each class must have one.
+fn class_texts(file: &str, text: &[u8], classes: &[String]) -> Result<Vec<String>> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Error::usage(format!("{file}: not UTF-8: save it as UTF-8")))?;
+    let named: std::collections::HashMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| {
+            let (class, name) = line.trim().split_once([' ', '\t', ','])?;
+            Some((class, name.trim().trim_matches('"')))
+        })
+        .collect();
+    let missing: Vec<_> = classes
+        .iter()
+        .filter(|class| !named.contains_key(class.as_str()))
+        .map(String::as_str)
+        .collect();
+    if let Some(first) = missing.first() {
+        return Err(Error::usage(format!(
+            "{file}: no name for {} of {} classes, `{first}` for example: write lines of class and name",
+            missing.len(),
+            classes.len()
+        )));
+    }
+    let texts = classes.iter().map(|class| named[class.as_str()].to_owned());
+    Ok(texts.collect())
+}
+
+/// Reads `none`, `zstd[:LEVEL]` or `gzip[:LEVEL]`.
+fn compression(text: &str, seekable: bool) -> Result<Compression> {
+    let bad = |what: &str| {
+        Error::usage(format!(
+            "--compress `{text}`: {what}: write none, zstd, zstd:1 to zstd:19, gzip, or gzip:1 to gzip:9"
+        ))
+    };
+    let (method, level) = match text.split_once(':') {
+        Some((method, level)) => {
+            let level = level.parse::<u32>();
+            (
+                method,
+                Some(level.map_err(|_| bad("the level is no number"))?),
+            )
+        }
+        None => (text, None),
+    };
+    let within = |default: u32, most: u32| match level.unwrap_or(default) {
+        level if (1..=most).contains(&level) => Ok(level),
+        _ => Err(bad("there is no such level")),
+    };
+    let compression = match method {
+        "none" | "" if level.is_none() => Compression::None,
+        "zstd" => Compression::Zstd {
+            level: within(3, 19)? as i32,
+            seekable,
+        },
+        "gzip" => Compression::Gzip {
+            level: within(6, 9)?,
+        },
+        _ => return Err(bad("unknown")),
+    };
+    match compression {
+        Compression::None | Compression::Gzip { .. } if seekable => Err(Error::usage(
+            "--zstd-seekable is a form of zstd: add `--compress zstd`",
+        )),
+        compression => Ok(compression),
+    }
+}
+
+/// What only `--format tfrecord` knows: its feature names, and the label of the first class.
+fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
+    let schema = match args.schema {
+        Some(cli::Schema::Tfds) => Schema::Tfds,
+        Some(cli::Schema::Imagenet) | None => Schema::Imagenet,
+    };
+    let refused = |flag: &str| {
+        Err(Error::usage(format!(
+            "{flag} is about TFRecords: add `--format tfrecord` or drop it"
+        )))
+    };
+    if args.format != cli::Format::Tfrecord {
+        return match (args.schema, args.label_base) {
+            (Some(_), _) => refused("--schema"),
+            (_, Some(_)) => refused("--label-base"),
+            _ => Ok((Schema::default(), 0)),
+        };
+    }
+    if schema == Schema::Imagenet && args.validate == cli::Validate::None {
+        return Err(Error::usage(
+            "--schema imagenet has the width and height of each image, which `--validate none` does not look at: drop that, or use `--schema tfds`",
+        ));
+    }
+    if args.json {
+        return Err(Error::usage(
+            "--json adds a member to WebDataset samples, TFRecords have features: drop it",
+        ));
+    }
+    match args.label_base {
+        Some(base) if base > 1 => Err(Error::usage(format!(
+            "--label-base {base}: labels begin with 0 or 1"
+        ))),
+        base => Ok((schema, base.unwrap_or(schema.label_base()))),
+    }
 }
 
 /// An empty environment twin is no glob.
@@ -187,10 +302,21 @@ pub(crate) fn planning(
             "--name must be one line of text: choose another name",
         ));
     }
+    let (schema, label_base) = features(args)?;
     let recipe = Recipe {
         name: args.name.clone(),
         format: match args.format {
             cli::Format::Wds => Format::WebDataset,
+            cli::Format::Tfrecord => Format::TfRecord,
+        },
+        schema,
+        label_base,
+        compress: compression(&args.compress, args.zstd_seekable)?,
+        indexes: Vec::new(),
+        missing: match args.missing_fields {
+            cli::Missing::Fail => Missing::Fail,
+            cli::Missing::Fill => Missing::Fill,
+            cli::Missing::Keep => Missing::Keep,
         },
         order: match args.order {
             cli::Order::Shuffled => Order::Shuffled,
@@ -219,6 +345,7 @@ pub(crate) fn planning(
         keep_zero_length: on_error == cli::OnError::Skip,
         labels: args.labels.clone(),
         synsets: args.synsets.clone(),
+        class_names: args.class_names.clone(),
     })
 }
 

@@ -4,20 +4,23 @@
 
 use std::collections::HashMap;
 use std::io::Read;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
+use crate::compress::{Frames, unpack};
 use crate::error::{Error, Kind, Result};
+use crate::format::check::check;
 use crate::format::{Finding, Watch, check_foreign};
 use crate::lookahead::{Content, Lookahead};
 use crate::manifest::{MANIFEST, Manifest, ShardEntry, snapshot_name};
+use crate::plan::{Compression, Missing, filling};
 use crate::progress::Counters;
-use crate::record::ShardRecord;
+use crate::record::{FieldRecord, FrameRecord, NO_LABEL, ShardRecord};
 use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
@@ -368,49 +371,107 @@ impl Verification<'_> {
         }
         let mut findings = Vec::new();
         let index = self.check_index(manifest, shard, &mut findings)?;
-        let mut scanner = Scanner::new(Passing {
+        let raw = Passing {
             inner: self.sink.open(&shard.name)?,
             counters: self.counters,
             stop: self.stop.clone(),
-        });
-        let failed = |error: std::io::Error| match error.downcast::<Error>() {
-            Ok(error) => error,
-            Err(error) => Error::io(&shard.name, error),
         };
-        match (&index, self.level) {
-            (Some(record), Level::Data | Level::Source) => {
-                let layout = manifest.recipe.format.layout();
+        let (bytes, crc32) = match &index {
+            Some(record) if self.level >= Level::Data => {
                 let mut watcher = Watcher::new(self, record, manifest, shared);
-                layout
-                    .check(&mut scanner, record, &mut watcher)
-                    .map_err(failed)?;
+                let read = check_content(manifest, shard, raw, &mut watcher)?;
                 findings.append(&mut watcher.findings);
                 if let Some(error) = watcher.error {
                     return Err(error);
                 }
+                if matches!(
+                    manifest.recipe.compress,
+                    Compression::Zstd { seekable: true, .. }
+                ) {
+                    self.check_frames(shard, record, &mut findings)?;
+                }
                 let keys = record.samples.iter().map(|sample| key_hash(&sample.key));
                 let number = crc32fast::hash(shard.name.as_bytes());
                 lock(&shared.keys).extend(keys.map(|key| (key, number)));
+                read
             }
-            _ => {
-                scanner.pass(u64::MAX, |_| ()).map_err(failed)?;
-            }
-        }
-        // The rest, where the check ended early.
-        scanner.pass(u64::MAX, |_| ()).map_err(failed)?;
-        let crc32 = crc_text(scanner.crc32());
+            _ => drain(&mut Scanner::new(raw)).map_err(|error| failed(shard, error))?,
+        };
+        let crc32 = crc_text(crc32);
         if crc32 != shard.crc32 && findings.is_empty() {
             findings.push(
                 Finding::new(&shard.name, "content of the shard, by crc32")
-                    .range(0, scanner.position())
+                    .range(0, bytes)
                     .values(&shard.crc32, crc32),
             );
         }
         self.counters.shard(&shard.name, shard.bytes, shard.samples);
         let mut report = lock(&shared.report);
-        report.bytes += scanner.position();
+        report.bytes += bytes;
         report.samples += index.map_or(0, |record| record.samples.len() as u64);
         report.findings.extend(findings);
+        Ok(())
+    }
+
+    /// Compares the seek table of a shard, and where the index says its samples' frames are.
+    fn check_frames(
+        &self,
+        shard: &ShardEntry,
+        record: &ShardRecord,
+        findings: &mut Vec<Finding>,
+    ) -> Result<()> {
+        let finding = |what: String| Finding::new(&shard.name, what).sample("(seek table)");
+        // A table is never longer than one frame a sample, and one for every cut inside of a sample, makes it.
+        let longest = 64 + 8 * (record.samples.len() as u64 + (record.unpacked_bytes() >> 18));
+        let tail = shard.bytes.min(64);
+        let tail = self
+            .sink
+            .range(&shard.name, shard.bytes - tail, tail as usize)?;
+        let Some(length) = Frames::announced_bytes(&tail) else {
+            findings.push(finding("the shard does not end in one".to_owned()));
+            return Ok(());
+        };
+        if length > longest.min(shard.bytes) {
+            findings.push(
+                finding("its length".to_owned()).values(format!("at most {longest}"), length),
+            );
+            return Ok(());
+        }
+        let table = self
+            .sink
+            .range(&shard.name, shard.bytes - length, length as usize)?;
+        let frames = match Frames::parse(&table) {
+            Ok(frames) => frames,
+            Err(what) => {
+                findings.push(finding(what));
+                return Ok(());
+            }
+        };
+        let text = |(packed, unpacked): (u64, u64)| format!("{packed} bytes that hold {unpacked}");
+        let whole = (shard.bytes, record.unpacked_bytes());
+        if frames.totals() != whole {
+            findings
+                .push(finding("its total".to_owned()).values(text(whole), text(frames.totals())));
+            return Ok(());
+        }
+        let covers = frames.cover(record.samples.iter().map(|row| (row.offset, row.length)));
+        for (row, cover) in record.samples.iter().zip(covers) {
+            if row.frame != Some(cover) {
+                let finding =
+                    Finding::new(&record.shard, "index gives other frames for the sample");
+                let text = |frame: Option<FrameRecord>| match frame {
+                    Some(frame) => {
+                        format!("{}+{} from {}", frame.offset, frame.length, frame.start)
+                    }
+                    None => "none".to_owned(),
+                };
+                findings.push(
+                    finding
+                        .sample(&row.key)
+                        .values(text(Some(cover)), text(row.frame)),
+                );
+            }
+        }
         Ok(())
     }
 
@@ -548,6 +609,68 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+fn failed(shard: &ShardEntry, error: std::io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(error) => Error::io(&shard.name, error),
+    }
+}
+
+/// Compares what is in a shard with its record; gives length and CRC-32 of the shard as it lies in the store.
+fn check_content(
+    manifest: &Manifest,
+    shard: &ShardEntry,
+    raw: Passing<'_>,
+    watcher: &mut Watcher<'_>,
+) -> Result<(u64, u32)> {
+    let record = watcher.record;
+    let layout = manifest.recipe.layout();
+    let names = &manifest.names;
+    let mut compare = |scanner: &mut Scanner<'_>| {
+        check(layout.as_ref(), names, scanner, record, watcher)?;
+        // Where the check ended early; and decompressors tell of a checksum at the very end.
+        drain(scanner)
+    };
+    let compress = manifest.recipe.compress;
+    if compress == Compression::None {
+        return compare(&mut Scanner::new(raw)).map_err(|error| failed(shard, error));
+    }
+    let raw = Raw(Arc::new(Mutex::new((Scanner::new(raw), false))));
+    let mut scanner = Scanner::new(unpack(compress, raw.clone(), record.unpacked_bytes())?);
+    let compared = compare(&mut scanner);
+    let mut state = lock(&raw.0);
+    match compared {
+        Err(error) if state.1 => return Err(failed(shard, error)),
+        Err(error) => {
+            let at = scanner.position();
+            let what = format!("cannot be unpacked beyond byte {at} of its content: {error}");
+            watcher.findings.push(Finding::new(&shard.name, what));
+        }
+        Ok(_) => {}
+    }
+    drain(&mut state.0).map_err(|error| failed(shard, error))
+}
+
+/// Reads to the end; gives the length and CRC-32 of all of it.
+fn drain(scanner: &mut Scanner<'_>) -> std::io::Result<(u64, u32)> {
+    scanner.pass(u64::MAX, |_| ())?;
+    Ok((scanner.position(), scanner.crc32()))
+}
+
+/// A compressed shard: counted and checksummed however far a decompressor reads it, and whether reading it failed, which is
+/// no damage.
+#[derive(Clone)]
+struct Raw<'a>(Arc<Mutex<(Scanner<'a>, bool)>>);
+
+impl Read for Raw<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut state = lock(&self.0);
+        let read = state.0.read(buffer);
+        state.1 |= read.is_err();
+        read
+    }
+}
+
 /// Counts what is read of a shard and ends the reading when the run is to stop.
 struct Passing<'a> {
     inner: Box<dyn Read + Send>,
@@ -569,10 +692,8 @@ type SourceSamples<'a> = std::vec::IntoIter<Result<(usize, Sample)>>;
 /// Watches the check of one shard: labels, and the source's files beside the shard's content.
 struct Watcher<'a> {
     record: &'a ShardRecord,
-    classes: usize,
     findings: Vec<Finding>,
     error: Option<Error>,
-    label: Vec<u8>,
     source: Option<Beside<'a>>,
 }
 
@@ -610,22 +731,29 @@ impl<'a> Watcher<'a> {
     ) -> Self {
         let mut watcher = Self {
             record,
-            classes: manifest.classes.len(),
             findings: Vec::new(),
             error: None,
-            label: Vec::new(),
             source: None,
         };
         for sample in &record.samples {
-            if sample.label as usize >= watcher.classes {
+            let classes = manifest.names.classes.len();
+            if sample.label as usize >= classes && sample.label != NO_LABEL {
                 let finding = Finding::new(&record.shard, "label")
                     .sample(&sample.key)
-                    .values(format!("below {}", watcher.classes), sample.label);
+                    .values(format!("below {classes}"), sample.label);
                 watcher.findings.push(finding);
             }
         }
         let Some(set) = &shared.source else {
             return watcher;
+        };
+        let generated = manifest.recipe.layout().generated();
+        let made = |field: &FieldRecord| {
+            let filling = filling(&field.name);
+            let filled = manifest.recipe.missing == Missing::Fill
+                && manifest.names.sidecars.contains(&field.name)
+                && (field.length, field.crc32) == (filling.len() as u64, crc32fast::hash(filling));
+            filled || generated.contains(&field.name.as_str())
         };
         let mut present = Vec::with_capacity(record.samples.len());
         let mut samples = Vec::new();
@@ -645,11 +773,8 @@ impl<'a> Watcher<'a> {
                             ..finding
                         });
                     }
-                    let generated = manifest.recipe.generated();
-                    let made = |name: &str| generated.contains(&name);
                     for field in &row.fields {
-                        if !made(&field.name) && !sample.fields.iter().any(|f| f.name == field.name)
-                        {
+                        if !made(field) && !sample.fields.iter().any(|f| f.name == field.name) {
                             let finding =
                                 Finding::new(&record.shard, "is in the dataset, not in the source")
                                     .sample(&row.key)
@@ -764,9 +889,6 @@ impl Watch for Watcher<'_> {
     fn piece(&mut self, sample: usize, field: usize, piece: &[u8]) {
         let row = &self.record.samples[sample];
         let name = &row.fields[field].name;
-        if name == "cls" && self.label.len() < 16 {
-            self.label.extend_from_slice(&piece[..piece.len().min(16)]);
-        }
         let Some(beside) = &mut self.source else {
             return;
         };
@@ -788,14 +910,6 @@ impl Watch for Watcher<'_> {
                 .field(&place.name)
                 .range(place.offset, place.offset + place.length)
         };
-        if place.name == "cls" {
-            let label = std::mem::take(&mut self.label);
-            if label != row.label.to_string().as_bytes() {
-                let actual = crate::sample::show(&label);
-                self.findings
-                    .push(finding("is not the label of the index").values(row.label, actual));
-            }
-        }
         let Some(beside) = &mut self.source else {
             return;
         };

@@ -1,12 +1,16 @@
 //! `cat`: one sample or field to stdout, reading only its bytes and comparing them with the index.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
+
+use bytes::Bytes;
 
 use super::inspect::find;
 use super::summary::Summary;
-use crate::checksum::crc_text;
+use crate::checksum::{Scanner, crc_text};
+use crate::compress::unpack;
 use crate::error::{Error, Kind, Result};
 use crate::manifest::{Manifest, ShardEntry};
+use crate::plan::Compression;
 use crate::probe::image_field;
 use crate::record::{FieldRecord, SampleRecord};
 use crate::settings::{Part, Running};
@@ -25,21 +29,21 @@ pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Resul
         (_, part) => (key, part),
     };
     let (shard, row) = find(sink.as_ref(), &manifest, key)?;
+    let place = Place {
+        sink: sink.as_ref(),
+        compress: manifest.recipe.compress,
+        shard,
+        row: &row,
+    };
     if part == Part::Whole {
-        write_range(sink.as_ref(), shard, row.offset, row.length)?;
+        place.write(row.offset, row.length)?;
         for field in &row.fields {
-            let crc32 = read_range(
-                sink.as_ref(),
-                shard,
-                field.offset,
-                field.length,
-                &mut |_| Ok(()),
-            )?;
+            let crc32 = place.read(field.offset, field.length, &mut |_| Ok(()))?;
             check(sink.as_ref(), shard, key, field, crc32)?;
         }
     } else {
         let field = pick(&row, &part)?;
-        let crc32 = write_range(sink.as_ref(), shard, field.offset, field.length)?;
+        let crc32 = place.write(field.offset, field.length)?;
         check(sink.as_ref(), shard, key, field, crc32)?;
     }
     Ok(Summary {
@@ -85,39 +89,109 @@ fn pick<'a>(row: &'a SampleRecord, part: &Part) -> Result<&'a FieldRecord> {
     })
 }
 
-/// Writes a range of a shard to stdout; gives its CRC-32.
-fn write_range(sink: &dyn Sink, shard: &ShardEntry, offset: u64, length: u64) -> Result<u32> {
-    let mut out = std::io::stdout().lock();
-    let failed = |error: std::io::Error| match error.kind() {
-        // Whoever read has seen enough; what they saw cannot be judged any more.
-        std::io::ErrorKind::BrokenPipe => {
-            Error::new(Kind::Failed, "stdout was closed before the end")
-        }
-        _ => Error::io("stdout", error),
-    };
-    let crc32 = read_range(sink, shard, offset, length, &mut |piece| {
-        out.write_all(piece).map_err(failed)
-    })?;
-    out.flush().map_err(failed)?;
-    Ok(crc32)
+/// A sample in its shard. Offsets are those of the unpacked shard.
+struct Place<'a> {
+    sink: &'a dyn Sink,
+    compress: Compression,
+    shard: &'a ShardEntry,
+    row: &'a SampleRecord,
 }
 
-/// Reads a range of a shard piece by piece; gives its CRC-32.
-fn read_range(
-    sink: &dyn Sink,
-    shard: &ShardEntry,
-    offset: u64,
-    length: u64,
-    take: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<u32> {
-    let mut crc = crc32fast::Hasher::new();
-    let mut done = 0;
-    while done < length {
-        let n = PIECE_BYTES.min(length - done);
-        let piece = sink.range(&shard.name, offset + done, n as usize)?;
-        crc.update(&piece);
-        take(&piece)?;
-        done += n;
+impl Place<'_> {
+    /// Writes a range to stdout; gives its CRC-32.
+    fn write(&self, offset: u64, length: u64) -> Result<u32> {
+        let mut out = std::io::stdout().lock();
+        let failed = |error: io::Error| match error.kind() {
+            // Whoever read has seen enough; what they saw cannot be judged any more.
+            io::ErrorKind::BrokenPipe => {
+                Error::new(Kind::Failed, "stdout was closed before the end")
+            }
+            _ => Error::io("stdout", error),
+        };
+        let crc32 = self.read(offset, length, &mut |piece| {
+            out.write_all(piece).map_err(failed)
+        })?;
+        out.flush().map_err(failed)?;
+        Ok(crc32)
     }
-    Ok(crc.finalize())
+
+    /// Reads a range piece by piece; gives its CRC-32. Of a compressed shard without frames, all that is before it is read too.
+    fn read(
+        &self,
+        offset: u64,
+        length: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<u32> {
+        let pieces = |at, end| Pieces {
+            sink: self.sink,
+            name: &self.shard.name,
+            at,
+            end,
+            piece: Bytes::new(),
+        };
+        let (reader, start): (Box<dyn Read + Send + '_>, u64) = match (self.compress, self.row.frame) {
+            (Compression::None, _) => (Box::new(pieces(offset, offset + length)), offset),
+            (_, Some(frame)) => {
+                let packed = pieces(frame.offset, frame.offset.saturating_add(frame.length));
+                (Box::new(packed), frame.start)
+            }
+            (_, None) => (self.sink.open(&self.shard.name)?, 0),
+        };
+        let Some(skip) = offset.checked_sub(start) else {
+            return Err(self.damaged("its frames begin after it"));
+        };
+        let unpacked = unpack(self.compress, reader, skip.saturating_add(length))?;
+        let mut scanner = Scanner::new(unpacked);
+        let failed = |error: io::Error| match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => self.damaged(&error.to_string()),
+        };
+        scanner.pass(skip, |_| ()).map_err(failed)?;
+        let mut taken = Ok(());
+        let (read, crc32) = scanner
+            .pass(length, |piece| {
+                if taken.is_ok() {
+                    taken = take(piece);
+                }
+            })
+            .map_err(failed)?;
+        taken?;
+        match read == length {
+            true => Ok(crc32),
+            false => Err(self.damaged(&format!("{read} of {length} bytes are there"))),
+        }
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::new(
+            Kind::Damage,
+            format!(
+                "{}: sample `{}`: {what}: run `shardpack verify {}`",
+                self.shard.name, self.row.key, self.sink
+            ),
+        )
+    }
+}
+
+/// Reads a range of an object in large pieces.
+struct Pieces<'a> {
+    sink: &'a dyn Sink,
+    name: &'a str,
+    at: u64,
+    end: u64,
+    piece: Bytes,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.piece.is_empty() && self.at < self.end {
+            let length = PIECE_BYTES.min(self.end - self.at);
+            let piece = self.sink.range(self.name, self.at, length as usize);
+            self.piece = piece.map_err(io::Error::other)?;
+            self.at += length;
+        }
+        let n = buffer.len().min(self.piece.len());
+        buffer[..n].copy_from_slice(&self.piece.split_to(n));
+        Ok(n)
+    }
 }

@@ -110,11 +110,11 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
         out,
         "samples   {} in {}, {}",
         count_text(manifest.samples),
-        classes(manifest.classes.len()),
+        classes(manifest.names.classes.len()),
         bytes_text(manifest.bytes)
     )?;
-    let named = &manifest.classes[..manifest.classes.len().min(NAMED)];
-    let more = if named.len() < manifest.classes.len() {
+    let named = &manifest.names.classes[..manifest.names.classes.len().min(NAMED)];
+    let more = if named.len() < manifest.names.classes.len() {
         ", …"
     } else {
         ""
@@ -161,6 +161,7 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
 
 fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
     manifest
+        .names
         .classes
         .get(row.label as usize)
         .map_or("", String::as_str)

@@ -74,10 +74,9 @@ pub fn draft(
     let listing = listing?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
-    let draft = Draft::new(
-        scan(listing, &rules, &planning.source)?,
-        planning.recipe.clone(),
-    )?;
+    let scan = scan(listing, &rules, &planning.source)?;
+    let texts = planning.class_texts(&scan.classes)?;
+    let draft = Draft::new(scan, planning.recipe.clone(), texts)?;
     for warning in draft.warnings() {
         tracing::warn!("{warning}");
     }
@@ -120,7 +119,7 @@ fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> st
         out,
         "samples   {} in {}",
         count_text(plan.samples()),
-        classes(plan.classes.len())
+        classes(plan.names.classes.len())
     )?;
     writeln!(
         out,
@@ -149,7 +148,7 @@ fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> st
         label.map_or(String::new(), |label| {
             format!(
                 "`{}` {}",
-                plan.classes[label],
+                plan.names.classes[label],
                 count_text(draft.class_sizes()[label])
             )
         })

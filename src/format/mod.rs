@@ -1,17 +1,23 @@
 //! Shard layouts: how samples become bytes, and how those bytes are checked again.
 //!
-//! A new layout is one new file and one line in [`Format::layout`].
+//! A new layout is one new file and one line in [`Format::layout`]. A layout is its packer: checking a shard is packing it again
+//! from its record into an [`Out`] that compares instead of writing, see [`check`](check::check).
 
+pub mod check;
 mod tar;
+pub mod tfrecord;
 
 use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checksum::{Out, Scanner};
 use crate::error::Result;
-use crate::record::{FieldRecord, ShardRecord};
+use crate::plan::{Names, Recipe};
+use crate::probe::ImageInfo;
+use crate::record::{FieldRecord, SampleRecord};
+use crate::sample::SourcePath;
 
+pub use check::Finding;
 pub use tar::check_foreign;
 
 /// The layouts there are, under the names of `--format`.
@@ -21,18 +27,22 @@ pub enum Format {
     #[default]
     #[serde(rename = "wds")]
     WebDataset,
+    /// TFRecord files of `tf.train.Example`.
+    #[serde(rename = "tfrecord")]
+    TfRecord,
 }
 
 impl Format {
-    /// The layout of this name.
-    pub fn layout(self) -> &'static dyn Layout {
+    /// The layout of this name, as the recipe's options shape it.
+    pub fn layout(self, recipe: &Recipe) -> Box<dyn Layout> {
         match self {
-            Format::WebDataset => &tar::Tar,
+            Format::WebDataset => Box::new(tar::Tar::new(recipe)),
+            Format::TfRecord => Box::new(tfrecord::TfRecord::new(recipe)),
         }
     }
 }
 
-/// A field's content, held or streamed.
+/// A field's content.
 pub enum Body<'a> {
     /// All of it.
     Bytes {
@@ -47,6 +57,13 @@ pub enum Body<'a> {
         reader: &'a mut dyn Read,
         /// How many there are.
         size: u64,
+    },
+    /// Content that was written before; what is known of it.
+    Recorded {
+        /// Its length in bytes.
+        size: u64,
+        /// Its CRC-32.
+        crc32: u32,
     },
 }
 
@@ -63,9 +80,72 @@ impl<'a> Body<'a> {
     pub fn size(&self) -> u64 {
         match self {
             Body::Bytes { bytes, .. } => bytes.len() as u64,
-            Body::Stream { size, .. } => *size,
+            Body::Stream { size, .. } | Body::Recorded { size, .. } => *size,
         }
     }
+}
+
+/// What a layout may know of a sample besides the content of its files.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Unique over the dataset.
+    pub key: &'a str,
+    /// Class number, 0-based.
+    pub label: u32,
+    /// Name of the split.
+    pub split: &'a str,
+    /// Path of the image below the source's root.
+    pub path: &'a SourcePath,
+    /// What the image's header says; `None` before it was read, and where nobody looks.
+    pub image: Option<ImageInfo>,
+    /// What the dataset's labels and fields are called.
+    pub names: &'a Names,
+}
+
+impl<'a> About<'a> {
+    /// What the record of a packed sample says.
+    pub fn recorded(row: &'a SampleRecord, split: &'a str, names: &'a Names) -> Self {
+        Self {
+            key: &row.key,
+            label: row.label,
+            split,
+            path: &row.source_path,
+            image: row.image,
+            names,
+        }
+    }
+
+    /// Name of the sample's class.
+    pub fn class(&self) -> &'a str {
+        let class = self.names.classes.get(self.label as usize);
+        class.map_or("", String::as_str)
+    }
+}
+
+/// Where in a shard something is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot<'a> {
+    /// What it is: `header`, `padding`, `content` …
+    pub what: &'static str,
+    /// Number of the sample in the shard; `None` for what belongs to no sample.
+    pub sample: Option<usize>,
+    /// Field of the sample; empty for what belongs to all of them.
+    pub field: &'a str,
+}
+
+/// Where a packer writes: a new shard, or one that is there and is compared with what would be written.
+pub trait Out {
+    /// Writes what the layout puts around contents.
+    fn frame(&mut self, spot: Spot<'_>, bytes: &[u8]) -> Result<()>;
+    /// Writes a content and shows it piece by piece to `pass`; gives its CRC-32.
+    fn content(
+        &mut self,
+        spot: Spot<'_>,
+        body: &mut Body<'_>,
+        pass: &mut dyn FnMut(&[u8]),
+    ) -> Result<u32>;
+    /// Bytes written so far.
+    fn position(&self) -> u64;
 }
 
 /// Where a packed sample ended up in its shard.
@@ -81,11 +161,11 @@ pub struct Placed {
 
 /// Writes one shard.
 pub trait Packer {
-    /// Appends a sample; `fields` are sorted by name.
+    /// Appends a sample with the fields that were read; those that the layout makes are added.
     fn append(
         &mut self,
         out: &mut dyn Out,
-        key: &str,
+        about: &About<'_>,
         fields: &mut [(&str, Body<'_>)],
     ) -> Result<Placed>;
     /// Writes what ends the shard.
@@ -102,112 +182,142 @@ pub trait Watch {
     fn finding(&mut self, finding: Finding);
 }
 
-/// One thing that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Object it was found in.
-    pub object: String,
-    /// Key of the sample, or what part of the object it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<String>,
-    /// Field of the sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// First and one past the last byte concerned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<[u64; 2]>,
-    /// What is wrong.
-    pub what: String,
-    /// What should be there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected: Option<String>,
-    /// What is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub actual: Option<String>,
-}
-
-impl Finding {
-    /// A finding about an object.
-    pub fn new(object: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            object: object.into(),
-            sample: None,
-            field: None,
-            range: None,
-            what: what.into(),
-            expected: None,
-            actual: None,
-        }
-    }
-
-    /// In which sample.
-    #[must_use]
-    pub fn sample(mut self, key: impl Into<String>) -> Self {
-        self.sample = Some(key.into());
-        self
-    }
-
-    /// In which field.
-    #[must_use]
-    pub fn field(mut self, name: impl Into<String>) -> Self {
-        self.field = Some(name.into());
-        self
-    }
-
-    /// At which bytes.
-    #[must_use]
-    pub fn range(mut self, from: u64, to: u64) -> Self {
-        self.range = Some([from, to]);
-        self
-    }
-
-    /// What was expected and what is there.
-    #[must_use]
-    pub fn values(mut self, expected: impl ToString, actual: impl ToString) -> Self {
-        self.expected = Some(expected.to_string());
-        self.actual = Some(actual.to_string());
-        self
-    }
-}
-
-impl std::fmt::Display for Finding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:", self.object)?;
-        if let Some(sample) = &self.sample {
-            write!(f, " sample `{sample}`")?;
-            if let Some(field) = &self.field {
-                write!(f, " field `{field}`")?;
-            }
-            f.write_str(":")?;
-        }
-        if let Some([from, to]) = self.range {
-            write!(f, " bytes {from}..{to}:")?;
-        }
-        write!(f, " {}", self.what)?;
-        if let (Some(expected), Some(actual)) = (&self.expected, &self.actual) {
-            write!(f, ": expected {expected}, found {actual}")?;
-        }
-        Ok(())
-    }
-}
-
 /// One way to lay samples out in a shard.
 pub trait Layout: Send + Sync {
     /// File name extension without the dot.
     fn extension(&self) -> &'static str;
     /// Largest field content in bytes, and why.
     fn max_field(&self) -> (u64, &'static str);
-    /// Exact bytes of a sample whose fields have these names and sizes.
-    fn sample_bytes(&self, key: &str, fields: &[(&str, u64)]) -> u64;
+    /// Names of the fields that are made, not read.
+    fn generated(&self) -> Vec<&'static str>;
+    /// Bytes of a sample whose fields have these names and sizes: exact, but for what only the image's header decides.
+    fn sample_bytes(&self, about: &About<'_>, fields: &[(&str, u64)]) -> u64;
+    /// Says why an image of which this is known has no place in this layout.
+    fn check_image(&self, _image: Option<ImageInfo>) -> Result<(), String> {
+        Ok(())
+    }
+    /// Says why a sidecar of this content has no place in this layout.
+    fn check_sidecar(&self, _field: &str, _content: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
     /// Bytes of a shard besides its samples.
     fn overhead_bytes(&self) -> u64;
     /// A packer for one shard.
-    fn packer(&self) -> Box<dyn Packer>;
-    /// Reads a shard and compares it with its record to the letter. Damage goes to `watch`; an error is a failed read.
-    fn check(
-        &self,
-        shard: &mut Scanner<'_>,
-        record: &ShardRecord,
-        watch: &mut dyn Watch,
-    ) -> std::io::Result<()>;
+    fn packer(&self) -> Box<dyn Packer + '_>;
+}
+
+/// What the tests of every layout need.
+#[cfg(test)]
+mod test {
+    use super::check::check as check_shard;
+    use super::*;
+    use crate::checksum::{Digest, Scanner};
+    use crate::compress::Compressor;
+    use crate::plan::Compression;
+    use crate::probe::ImageFormat;
+    use crate::record::ShardRecord;
+    use proptest::prelude::*;
+
+    /// Key, label, and name and content of each read field of some samples.
+    pub(super) type Members = Vec<(String, u32, Vec<(String, Vec<u8>)>)>;
+
+    pub(super) fn names() -> Names {
+        Names {
+            classes: ["cat", "dog", "emu"].map(String::from).to_vec(),
+            texts: vec![],
+            sidecars: vec!["txt".to_owned()],
+        }
+    }
+
+    /// Any keys and contents, each sample with an image and some with a text.
+    pub(super) fn samples() -> impl Strategy<Value = Members> {
+        let fields = (
+            proptest::collection::vec(any::<u8>(), 0..1500),
+            "[ -~]{0,40}",
+        );
+        let sample = ("[a-zA-Z0-9_-]{1,30}/[a-zA-Z0-9_-]{1,30}", 0u32..3, fields);
+        proptest::collection::vec(sample, 0..8).prop_map(|samples| {
+            let sample = |(number, (key, label, (image, text))): (
+                usize,
+                (String, u32, (Vec<u8>, String)),
+            )| {
+                let fields = vec![
+                    ("jpg".to_owned(), image),
+                    ("txt".to_owned(), text.into_bytes()),
+                ];
+                (format!("{number}{key}"), label, fields)
+            };
+            samples.into_iter().enumerate().map(sample).collect()
+        })
+    }
+
+    /// A shard of these samples, and its record.
+    pub(super) fn pack(layout: &dyn Layout, members: &Members) -> (Vec<u8>, ShardRecord) {
+        let digest = Digest::new(Vec::new(), false);
+        let mut out = Compressor::new("x", digest, Compression::None, 0).unwrap();
+        let mut packer = layout.packer();
+        let names = names();
+        let mut record = ShardRecord {
+            split: "train".to_owned(),
+            ..ShardRecord::empty("data/train-00000.x")
+        };
+        for (key, label, fields) in members {
+            let mut row = SampleRecord {
+                key: key.clone(),
+                label: *label,
+                source_path: SourcePath::new(format!("{key}.JPEG")),
+                image: Some(ImageInfo {
+                    format: ImageFormat::Jpeg,
+                    width: 500,
+                    height: 375,
+                }),
+                ..SampleRecord::default()
+            };
+            let mut bodies: Vec<_> = fields
+                .iter()
+                .map(|(name, data)| (name.as_str(), Body::new(data)))
+                .collect();
+            let about = About::recorded(&row, "train", &names);
+            let placed = packer.append(&mut out, &about, &mut bodies).unwrap();
+            let sizes: Vec<_> = fields
+                .iter()
+                .map(|(n, d)| (n.as_str(), d.len() as u64))
+                .collect();
+            assert_eq!(placed.length, layout.sample_bytes(&about, &sizes));
+            row.offset = placed.offset;
+            row.length = placed.length;
+            row.fields = placed.fields;
+            record.samples.push(row);
+        }
+        packer.finish(&mut out).unwrap();
+        let packed = out.finish().unwrap();
+        record.bytes = packed.sum.bytes;
+        record.crc32 = packed.sum.crc32;
+        (packed.inner, record)
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<Finding>);
+
+    impl Watch for Seen {
+        fn piece(&mut self, _: usize, _: usize, _: &[u8]) {}
+        fn field_end(&mut self, _: usize, _: usize) {}
+        fn finding(&mut self, finding: Finding) {
+            self.0.push(finding);
+        }
+    }
+
+    /// What a check of these bytes against the record finds.
+    pub(super) fn check(layout: &dyn Layout, bytes: &[u8], record: &ShardRecord) -> Vec<Finding> {
+        let mut seen = Seen::default();
+        check_shard(
+            layout,
+            &names(),
+            &mut Scanner::new(bytes),
+            record,
+            &mut seen,
+        )
+        .unwrap();
+        seen.0
+    }
 }

@@ -6,10 +6,12 @@
 
 use std::io::{self, Read};
 
-use super::{Body, Finding, Layout, Packer, Placed, Watch};
-use crate::checksum::{Out, SCAN_BYTES, Scanner, crc_text};
-use crate::error::{Error, Kind, Result};
-use crate::record::{FieldRecord, ShardRecord};
+use serde::Serialize;
+
+use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot};
+use crate::error::{Error, Result};
+use crate::plan::Recipe;
+use crate::record::FieldRecord;
 use crate::sample::show;
 
 const BLOCK: usize = 512;
@@ -17,12 +19,19 @@ const END_BYTES: usize = 2 * BLOCK;
 const NAME_BYTES: usize = 100;
 /// Largest size of eleven octal digits; base-256 sizes break wids.
 const MAX_SIZE: u64 = 0o77_777_777_777;
-/// Bytes of a streamed field read at once.
-const STREAM_BYTES: usize = SCAN_BYTES;
 static ZEROS: [u8; END_BYTES] = [0; END_BYTES];
 
 /// The layout `wds`.
-pub(super) struct Tar;
+pub(super) struct Tar {
+    json: bool,
+}
+
+impl Tar {
+    /// With what the recipe wants in each sample.
+    pub(super) fn new(recipe: &Recipe) -> Self {
+        Self { json: recipe.json }
+    }
+}
 
 /// The 512 bytes before a member's content. `name` is at most 100 bytes and `size` at most [`MAX_SIZE`].
 fn header(name: &str, size: u64) -> [u8; BLOCK] {
@@ -61,54 +70,86 @@ fn member_name(key: &str, field: &str) -> String {
     name
 }
 
+/// The fields of a sample that are made from what is known of it, with their content.
+fn made(json: bool, about: &About<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    let mut made = vec![("cls", about.label.to_string().into_bytes())];
+    if json {
+        #[derive(Serialize)]
+        struct Json<'a> {
+            class: &'a str,
+            filename: &'a str,
+            label: u32,
+            split: &'a str,
+        }
+        let json = Json {
+            class: about.class(),
+            filename: &about.path.text(),
+            label: about.label,
+            split: about.split,
+        };
+        // Strings and a number always serialise.
+        made.push(("json", serde_json::to_vec(&json).unwrap_or_default()));
+    }
+    made
+}
+
 struct TarPacker {
-    chunk: Vec<u8>,
+    json: bool,
+    samples: usize,
 }
 
 impl Packer for TarPacker {
     fn append(
         &mut self,
         out: &mut dyn Out,
-        key: &str,
+        about: &About<'_>,
         fields: &mut [(&str, Body<'_>)],
     ) -> Result<Placed> {
-        let failed = |error: io::Error| -> Error {
-            // A source that changed speaks through the reader; its own words and kind are kept.
-            match error.downcast::<Error>() {
-                Ok(error) => error,
-                Err(error) => Error::io(key, error),
-            }
-        };
         let offset = out.position();
-        let mut placed = Vec::with_capacity(fields.len());
-        for (field, body) in fields {
-            let name = member_name(key, field);
-            let size = body.size();
+        let made = made(self.json, about);
+        // Read fields by their number, made ones after them.
+        let read = fields.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = read.chain(made.iter().map(|(name, _)| *name)).collect();
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|&at| names[at]);
+        let mut placed = Vec::with_capacity(order.len());
+        for at in order {
+            let field = names[at];
+            let spot = |what| Spot {
+                what,
+                sample: Some(self.samples),
+                field,
+            };
+            let mut made = at
+                .checked_sub(fields.len())
+                .map(|at| Body::new(&made[at].1));
+            let size = match &made {
+                Some(body) => body.size(),
+                None => fields[at].1.size(),
+            };
+            let name = member_name(about.key, field);
             if name.len() > NAME_BYTES || size > MAX_SIZE {
                 return Err(Error::failed(format!(
                     "{name}: {} bytes of name and {size} of content do not fit a ustar header",
                     name.len()
                 )));
             }
-            out.write_all(&header(&name, size)).map_err(failed)?;
+            out.frame(spot("header"), &header(&name, size))?;
             let start = out.position();
-            let crc32 = match body {
-                Body::Bytes { bytes, crc32 } => {
-                    out.write_summed(bytes, *crc32).map_err(failed)?;
-                    *crc32
-                }
-                Body::Stream { reader, size } => {
-                    self.stream(out, *reader, *size).map_err(failed)?
-                }
-            };
-            out.write_all(&ZEROS[..padding(size)]).map_err(failed)?;
+            let content = spot("content");
+            let crc32 = match &mut made {
+                Some(body) => out.content(content, body, &mut |_| ()),
+                None => out.content(content, &mut fields[at].1, &mut |_| ()),
+            }?;
+            out.frame(spot("padding"), &ZEROS[..padding(size)])?;
             placed.push(FieldRecord {
-                name: (*field).to_owned(),
+                name: field.to_owned(),
                 offset: start,
                 length: size,
                 crc32,
             });
         }
+        self.samples += 1;
         Ok(Placed {
             offset,
             length: out.position() - offset,
@@ -117,39 +158,12 @@ impl Packer for TarPacker {
     }
 
     fn finish(&mut self, out: &mut dyn Out) -> Result<()> {
-        out.write_all(&ZEROS)
-            .map_err(|error| Error::io("end of shard", error))
-    }
-}
-
-impl TarPacker {
-    fn stream(&mut self, out: &mut dyn Out, reader: &mut dyn Read, size: u64) -> io::Result<u32> {
-        let mut whole = crc32fast::Hasher::new();
-        let mut left = size;
-        self.chunk.resize(STREAM_BYTES, 0);
-        loop {
-            // One more read at the end: it is there that the reader compares the file with the plan.
-            let n = match reader.read(&mut self.chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read?,
-            };
-            if n as u64 > left || (n == 0 && left > 0) {
-                return Err(io::Error::other(Error::new(
-                    Kind::Source,
-                    format!(
-                        "{} bytes instead of {size}: the data changed, make a new plan",
-                        size - left + n as u64
-                    ),
-                )));
-            }
-            if n == 0 {
-                return Ok(whole.finalize());
-            }
-            let crc32 = crc32fast::hash(&self.chunk[..n]);
-            whole.combine(&crc32fast::Hasher::new_with_initial_len(crc32, n as u64));
-            out.write_summed(&self.chunk[..n], crc32)?;
-            left -= n as u64;
-        }
+        let spot = Spot {
+            what: "end marker",
+            sample: None,
+            field: "",
+        };
+        out.frame(spot, &ZEROS)
     }
 }
 
@@ -165,161 +179,34 @@ impl Layout for Tar {
         )
     }
 
-    fn sample_bytes(&self, _key: &str, fields: &[(&str, u64)]) -> u64 {
+    fn generated(&self) -> Vec<&'static str> {
+        match self.json {
+            true => vec!["cls", "json"],
+            false => vec!["cls"],
+        }
+    }
+
+    fn sample_bytes(&self, about: &About<'_>, fields: &[(&str, u64)]) -> u64 {
         let member = |size: u64| BLOCK as u64 + size + padding(size) as u64;
-        fields.iter().map(|&(_, size)| member(size)).sum()
+        let made = made(self.json, about);
+        let made = made.iter().map(|(_, content)| member(content.len() as u64));
+        fields
+            .iter()
+            .map(|&(_, size)| member(size))
+            .chain(made)
+            .sum()
     }
 
     fn overhead_bytes(&self) -> u64 {
         END_BYTES as u64
     }
 
-    fn packer(&self) -> Box<dyn Packer> {
-        Box::new(TarPacker { chunk: Vec::new() })
+    fn packer(&self) -> Box<dyn Packer + '_> {
+        Box::new(TarPacker {
+            json: self.json,
+            samples: 0,
+        })
     }
-
-    fn check(
-        &self,
-        shard: &mut Scanner<'_>,
-        record: &ShardRecord,
-        watch: &mut dyn Watch,
-    ) -> io::Result<()> {
-        Check {
-            shard,
-            record,
-            watch,
-        }
-        .run()
-    }
-}
-
-/// A shard compared with what its record says it must be. Positions follow from the record alone, so one
-/// damaged header never makes the rest unreadable.
-struct Check<'a, 'b> {
-    shard: &'a mut Scanner<'b>,
-    record: &'a ShardRecord,
-    watch: &'a mut dyn Watch,
-}
-
-impl Check<'_, '_> {
-    fn run(&mut self) -> io::Result<()> {
-        let record = self.record;
-        for (number, sample) in record.samples.iter().enumerate() {
-            let from = self.shard.position();
-            for (index, field) in sample.fields.iter().enumerate() {
-                let finding = |what: &str| {
-                    Finding::new(&record.shard, what)
-                        .sample(&sample.key)
-                        .field(&field.name)
-                };
-                let name = member_name(&sample.key, &field.name);
-                if name.len() > NAME_BYTES || field.length > MAX_SIZE {
-                    let what = finding("index names a member that no ustar header can hold");
-                    self.watch.finding(what);
-                    return Ok(());
-                }
-                let at = self.shard.position();
-                let expected = header(&name, field.length);
-                let actual = self.shard.take(BLOCK)?;
-                if actual.len() < BLOCK {
-                    let end = at + actual.len() as u64;
-                    self.truncated(finding("shard ends inside this member's header"), end);
-                    return Ok(());
-                }
-                if actual != expected {
-                    let what = differing(finding("header"), at, &expected, actual);
-                    self.watch.finding(what);
-                }
-                let start = self.shard.position();
-                if field.offset != start {
-                    let what = finding("index gives another offset").values(start, field.offset);
-                    self.watch.finding(what);
-                }
-                let watch = &mut *self.watch;
-                let (read, crc32) = self
-                    .shard
-                    .pass(field.length, |piece| watch.piece(number, index, piece))?;
-                if read < field.length {
-                    self.truncated(finding("shard ends inside this member"), start + read);
-                    return Ok(());
-                }
-                if crc32 != field.crc32 {
-                    let what = finding("content, by crc32")
-                        .range(start, start + read)
-                        .values(crc_text(field.crc32), crc_text(crc32));
-                    self.watch.finding(what);
-                }
-                self.watch.field_end(number, index);
-                let at = self.shard.position();
-                let pad = padding(field.length);
-                let actual = self.shard.take(pad)?;
-                if actual.len() < pad {
-                    let end = at + actual.len() as u64;
-                    self.truncated(finding("shard ends inside this member's padding"), end);
-                    return Ok(());
-                }
-                if *actual != ZEROS[..pad] {
-                    let what = differing(finding("padding"), at, &ZEROS[..pad], actual);
-                    self.watch.finding(what);
-                }
-            }
-            let length = self.shard.position() - from;
-            if (sample.offset, sample.length) != (from, length) {
-                let what = Finding::new(&record.shard, "index gives another range for the sample")
-                    .sample(&sample.key)
-                    .values(
-                        format!("{from}+{length}"),
-                        format!("{}+{}", sample.offset, sample.length),
-                    );
-                self.watch.finding(what);
-            }
-        }
-        self.end()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        let end = |what: &str| Finding::new(&self.record.shard, what).sample("(end of archive)");
-        let at = self.shard.position();
-        let actual = self.shard.take(END_BYTES)?;
-        if actual.len() < END_BYTES {
-            let read = at + actual.len() as u64;
-            self.truncated(end("shard ends inside its two closing zero blocks"), read);
-            return Ok(());
-        }
-        if actual != ZEROS {
-            let what = differing(end("end marker"), at, &ZEROS, actual);
-            self.watch.finding(what);
-        }
-        let at = self.shard.position();
-        let (more, _) = self.shard.pass(u64::MAX, |_| ())?;
-        if more > 0 {
-            let what = end("bytes after the end")
-                .range(at, at + more)
-                .values(0, more);
-            self.watch.finding(what);
-        }
-        Ok(())
-    }
-
-    fn truncated(&mut self, finding: Finding, end: u64) {
-        let finding = finding.range(end, self.record.bytes.max(end)).values(
-            format!("{} bytes", self.record.bytes),
-            format!("{end} bytes"),
-        );
-        self.watch.finding(finding);
-    }
-}
-
-/// Adds where two blocks begin and end to differ, and what is there.
-fn differing(finding: Finding, at: u64, expected: &[u8], actual: &[u8]) -> Finding {
-    let differ = |(a, b): (&u8, &u8)| a != b;
-    let pairs = || expected.iter().zip(actual);
-    let first = pairs().position(differ).unwrap_or(0);
-    let last = pairs().rposition(differ).unwrap_or(0);
-    let quote = |bytes: &[u8]| format!("\"{}\"", show(&bytes[first..=last.min(first + 31)]));
-    finding
-        .range(at + first as u64, at + last as u64 + 1)
-        .values(quote(expected), quote(actual))
 }
 
 /// What a tar that nobody recorded holds, as far as it can be told without a record.
@@ -483,78 +370,30 @@ impl Read for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::Digest;
-    use crate::record::SampleRecord;
     use md5::{Digest as _, Md5};
     use proptest::prelude::*;
 
-    type Members = Vec<(String, Vec<(String, Vec<u8>)>)>;
+    use crate::format::test::{Members, check, pack, samples};
 
-    fn pack(members: &Members) -> (Vec<u8>, ShardRecord) {
-        let mut out = Digest::new(Vec::new(), false);
-        let mut packer = Tar.packer();
-        let mut record = ShardRecord::empty("data/train-00000.tar");
-        for (key, fields) in members {
-            let mut bodies: Vec<_> = fields
-                .iter()
-                .map(|(name, data)| (name.as_str(), Body::new(data)))
-                .collect();
-            let placed = packer.append(&mut out, key, &mut bodies).unwrap();
-            let sizes: Vec<_> = fields
-                .iter()
-                .map(|(n, d)| (n.as_str(), d.len() as u64))
-                .collect();
-            assert_eq!(placed.length, Tar.sample_bytes(key, &sizes));
-            record.samples.push(SampleRecord {
-                key: key.clone(),
-                offset: placed.offset,
-                length: placed.length,
-                fields: placed.fields,
-                ..SampleRecord::default()
-            });
-        }
-        packer.finish(&mut out).unwrap();
-        let (bytes, sum) = out.finish();
-        record.bytes = sum.bytes;
-        record.crc32 = sum.crc32;
-        (bytes, record)
+    fn tar() -> Tar {
+        Tar { json: false }
     }
 
-    #[derive(Default)]
-    struct Seen(Vec<Finding>);
-
-    impl Watch for Seen {
-        fn piece(&mut self, _: usize, _: usize, _: &[u8]) {}
-        fn field_end(&mut self, _: usize, _: usize) {}
-        fn finding(&mut self, finding: Finding) {
-            self.0.push(finding);
-        }
-    }
-
-    fn check(bytes: &[u8], record: &ShardRecord) -> Vec<Finding> {
-        let mut seen = Seen::default();
-        Tar.check(&mut Scanner::new(bytes), record, &mut seen)
-            .unwrap();
-        seen.0
-    }
-
+    /// Two samples of class 0 and 1.
     fn vector() -> Members {
-        let sample = |key: &str, class: &str, letter: u8, size| {
-            let fields = vec![
-                ("cls".to_owned(), class.as_bytes().to_vec()),
-                ("jpg".to_owned(), vec![letter; size]),
-            ];
-            (key.to_owned(), fields)
+        let sample = |key: &str, label, letter: u8, size| {
+            let fields = vec![("jpg".to_owned(), vec![letter; size])];
+            (key.to_owned(), label, fields)
         };
         vec![
-            sample("000000", "0", b'A', 600),
-            sample("000001", "1", b'B', 513),
+            sample("000000", 0, b'A', 600),
+            sample("000001", 1, b'B', 513),
         ]
     }
 
     #[test]
     fn the_published_test_vector_comes_out_byte_for_byte() {
-        let (bytes, record) = pack(&vector());
+        let (bytes, record) = pack(&tar(), &vector());
         assert_eq!(bytes.len(), 6144);
         assert_eq!(
             crate::sample::hex(&Md5::digest(&bytes)),
@@ -571,12 +410,12 @@ mod tests {
 
     #[test]
     fn every_flipped_byte_is_found_and_its_place_named() {
-        let (bytes, record) = pack(&vector());
-        assert_eq!(check(&bytes, &record), []);
+        let (bytes, record) = pack(&tar(), &vector());
+        assert_eq!(check(&tar(), &bytes, &record), []);
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            let findings = check(&damaged, &record);
+            let findings = check(&tar(), &damaged, &record);
             assert_eq!(findings.len(), 1, "byte {at}: {findings:?}");
             let [from, to] = findings[0].range.unwrap();
             assert!(
@@ -590,17 +429,21 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_addition_is_found() {
-        let (mut bytes, record) = pack(&vector());
+        let (mut bytes, record) = pack(&tar(), &vector());
         for end in 0..bytes.len() {
-            assert_eq!(check(&bytes[..end], &record).len(), 1, "cut at {end}");
+            assert_eq!(
+                check(&tar(), &bytes[..end], &record).len(),
+                1,
+                "cut at {end}"
+            );
         }
         bytes.push(0);
-        assert_eq!(check(&bytes, &record).len(), 1);
+        assert_eq!(check(&tar(), &bytes, &record).len(), 1);
     }
 
     #[test]
     fn a_tar_of_somebody_else_is_checked_for_structure() {
-        let (bytes, _) = pack(&vector());
+        let (bytes, _) = pack(&tar(), &vector());
         let look = |bytes: &[u8]| {
             let mut found = Vec::new();
             let mut noted = Vec::new();
@@ -632,16 +475,17 @@ mod tests {
     proptest! {
         #[test]
         fn any_names_and_sizes_read_back_equal_with_the_tar_crate(
-            samples in proptest::collection::btree_map("[a-zA-Z0-9_~/-]{1,80}", proptest::collection::btree_map("[a-z0-9]{1,19}", proptest::collection::vec(any::<u8>(), 0..1500), 1..4), 0..8)
+            members in samples()
         ) {
-            let members: Members = samples.into_iter()
-                .map(|(key, fields)| (format!("k{}", key.replace("//", "-").trim_matches('/').chars().take(79).collect::<String>()), fields.into_iter().collect::<Vec<_>>()))
-                .collect();
-            let (bytes, record) = pack(&members);
+            let (bytes, record) = pack(&tar(), &members);
             let mut archive = tar::Archive::new(&bytes[..]);
             let mut entries = archive.entries().unwrap();
-            for (sample, (key, fields)) in record.samples.iter().zip(&members) {
-                for (field, (name, data)) in sample.fields.iter().zip(fields) {
+            for (sample, (key, label, fields)) in record.samples.iter().zip(&members) {
+                let class = ("cls".to_owned(), label.to_string().into_bytes());
+                let mut fields = fields.clone();
+                fields.push(class);
+                fields.sort();
+                for (field, (name, data)) in sample.fields.iter().zip(&fields) {
                     let mut entry = entries.next().unwrap().unwrap();
                     prop_assert_eq!(entry.path_bytes().into_owned(), format!("{key}.{name}").into_bytes());
                     prop_assert_eq!(entry.raw_file_position(), field.offset);
@@ -652,13 +496,13 @@ mod tests {
                 }
             }
             prop_assert!(entries.next().is_none());
-            prop_assert_eq!(check(&bytes, &record), vec![]);
+            prop_assert_eq!(check(&tar(), &bytes, &record), vec![]);
         }
 
         #[test]
         fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..3000), at in 0usize..6144) {
-            let (good, record) = pack(&vector());
-            check(&bytes, &record);
+            let (good, record) = pack(&tar(), &vector());
+            check(&tar(), &bytes, &record);
             let mut mixed = good;
             let end = (at + bytes.len()).min(mixed.len());
             mixed[at..end].copy_from_slice(&bytes[..end - at]);
