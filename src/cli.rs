@@ -47,6 +47,9 @@ pub(crate) enum Verb {
     /// Remove what killed runs left behind: partial files and unfinished multipart uploads
     #[command(after_help = EXIT_CODES)]
     Gc(GcArgs),
+    /// Describe finished shards to more readers: --index for a dataset of ours
+    #[command(after_help = EXIT_CODES)]
+    Index(IndexArgs),
     /// Show what is in a dataset, or where one sample lies
     #[command(after_help = EXIT_CODES)]
     Inspect(InspectArgs),
@@ -157,6 +160,23 @@ pub(crate) struct GcArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Indexes to write, several with commas between: dali, energon, energon-sqlite, openclip, tfds, tfrecord, timm, wids
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "SHARDPACK_INDEX"
+    )]
+    pub(crate) index: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
     /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
@@ -221,6 +241,15 @@ pub(crate) struct RecipeArgs {
     /// With --compress zstd: frames that can be read on their own, and a seek table
     #[arg(long, env = "SHARDPACK_ZSTD_SEEKABLE")]
     pub(crate) zstd_seekable: bool,
+    /// Files for readers that want to find shards described in their own way, several with commas between: dali, energon,
+    /// energon-sqlite, openclip, tfds, tfrecord, timm, wids
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "SHARDPACK_INDEX"
+    )]
+    pub(crate) index: Vec<String>,
     /// Largest shard, not compressed; all are made about equal [default: 1GB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_SHARD_SIZE")]
     pub(crate) shard_size: Option<u64>,
@@ -405,6 +434,8 @@ pub(crate) enum Format {
     Wds,
     /// TFRecord files of tf.train.Example
     Tfrecord,
+    /// Parquet files of HuggingFace datasets
+    Parquet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

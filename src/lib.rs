@@ -21,6 +21,7 @@ pub mod compress;
 pub mod error;
 pub mod format;
 pub mod gc;
+pub mod index;
 pub mod labels;
 pub mod listing;
 pub mod lookahead;

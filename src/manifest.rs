@@ -42,6 +42,19 @@ pub struct ShardEntry {
     pub index_crc32: String,
 }
 
+/// One file that describes shards to a reader of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexFile {
+    /// Name of the index, as `--index` takes it.
+    pub reader: String,
+    /// Name of the file below the destination.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its CRC-32, eight hexadecimal digits.
+    pub crc32: String,
+}
+
 /// One split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitEntry {
@@ -79,6 +92,9 @@ pub struct Manifest {
     pub names: Names,
     /// The splits.
     pub splits: Vec<SplitEntry>,
+    /// Files for readers that want to find the shards described in their own way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexFile>,
     /// Samples of the source that are not in it, with the reason.
     pub skipped: Vec<Remark>,
     /// Samples that are in it although something about them is odd.
@@ -119,6 +135,9 @@ impl Manifest {
         for (_, shard) in manifest.shards() {
             check_name(&shard.name).map_err(|error| bad(error.to_string()))?;
             check_name(&shard.index).map_err(|error| bad(error.to_string()))?;
+        }
+        for file in &manifest.indexes {
+            check_name(&file.name).map_err(|error| bad(error.to_string()))?;
         }
         Ok(manifest)
     }

@@ -256,7 +256,7 @@ impl Worker<'_> {
         let Run { stored, sink, .. } = self.run;
         let recipe = &stored.plan.recipe;
         let layout = recipe.layout();
-        let mut packer = layout.packer();
+        let mut packer = layout.packer(&stored.plan.names)?;
         let digest = Digest::new(sink.create(&plan.name, bytes)?, recipe.sha256);
         let mut out = Compressor::new(&plan.name, digest, recipe.compress, bytes)?;
         let mut record = ShardRecord {
@@ -314,6 +314,9 @@ impl Worker<'_> {
         record.unpacked_bytes = (recipe.compress != Compression::None).then_some(unpacked_bytes);
         record.crc32 = sum.crc32;
         record.sha256 = sum.sha256;
+        for late in packer.late() {
+            record.samples[late.sample].fields.push(late.field);
+        }
         if let Some(frames) = frames {
             let covers = frames.cover(record.samples.iter().map(|row| (row.offset, row.length)));
             for (row, cover) in record.samples.iter_mut().zip(covers) {

@@ -3,6 +3,7 @@
 use crate::card;
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
+use crate::index;
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::record::{Footer, index_name};
 use crate::resume::{Stored, check_exclusive, records};
@@ -14,7 +15,9 @@ const INDEXES: usize = 16;
 const NAMED: usize = 5;
 
 /// Checks that every shard of the plan is there and commits the manifest. Done twice, it changes nothing the second time.
-pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
+///
+/// Reader indexes may take up to `memory` bytes.
+pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
     // Each holds an index file, read whole, so that what the manifest says of it was really there.
     let depth = sink
@@ -39,7 +42,36 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
         )));
     }
     let entries = records.into_iter().flatten().map(entry).collect();
-    let manifest = manifest(stored, entries);
+    let mut manifest = manifest(stored, entries);
+    manifest.indexes = index::export(sink, &manifest, &manifest.recipe.indexes, memory)?;
+    commit(sink, manifest)
+}
+
+/// Adds reader indexes to what is published, as the next snapshot; what is there already is not made again.
+pub fn add_indexes(
+    sink: &dyn Sink,
+    mut manifest: Manifest,
+    names: &[String],
+    memory: u64,
+) -> Result<Manifest> {
+    let made = index::export(sink, &manifest, names, memory)?;
+    let before = manifest.indexes.clone();
+    manifest
+        .indexes
+        .retain(|file| !names.contains(&file.reader));
+    manifest.indexes.extend(made);
+    manifest
+        .indexes
+        .sort_by(|a, b| (&a.reader, &a.name).cmp(&(&b.reader, &b.name)));
+    if manifest.indexes == before {
+        return Ok(manifest);
+    }
+    manifest.snapshot += 1;
+    commit(sink, manifest)
+}
+
+/// Puts the snapshot and then the manifest.
+fn commit(sink: &dyn Sink, manifest: Manifest) -> Result<Manifest> {
     let text = manifest.encode()?;
     let snapshot = snapshot_name(manifest.snapshot);
     let (beside, there, put) = std::thread::scope(|scope| {
@@ -50,13 +82,21 @@ pub fn publish(sink: &dyn Sink, stored: &Stored) -> Result<Manifest> {
     });
     put?;
     beside.unwrap_or_else(|_| Err(panicked()))?;
-    if there
-        .unwrap_or_else(|_| Err(panicked()))?
-        .is_none_or(|there| there != text)
-    {
-        sink.put(MANIFEST, &text)?;
+    let there = there.unwrap_or_else(|_| Err(panicked()))?;
+    // A later snapshot of the same plan has more than this one, and is not taken back.
+    let later = there
+        .as_deref()
+        .and_then(|there| Manifest::decode(MANIFEST, there).ok())
+        .filter(|there| there.plan == manifest.plan && there.snapshot > manifest.snapshot);
+    match later {
+        Some(later) => Ok(later),
+        None => {
+            if there.is_none_or(|there| there != text) {
+                sink.put(MANIFEST, &text)?;
+            }
+            Ok(manifest)
+        }
     }
-    Ok(manifest)
 }
 
 fn panicked() -> Error {
@@ -151,6 +191,7 @@ fn manifest(stored: &Stored, entries: Vec<(ShardEntry, Footer)>) -> Manifest {
         bytes: splits.iter().map(|split| split.bytes).sum(),
         names: plan.names.clone(),
         splits,
+        indexes: Vec::new(),
         skipped,
         odd,
     }

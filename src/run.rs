@@ -56,6 +56,10 @@ pub fn main() -> u8 {
             let rules = settings::gc(&args)?;
             command::gc::run(&args.destination, &rules, running)
         }),
+        Verb::Index(args) => run("index", &args.common, |running| {
+            let names = settings::index_names(&args.index);
+            command::index::run(&args.destination, &names, running)
+        }),
         Verb::Inspect(args) => run("inspect", &args.common, |running| {
             command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
         }),

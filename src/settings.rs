@@ -12,6 +12,7 @@ use crate::error::{Error, Result, reason};
 use crate::format::Format;
 use crate::format::tfrecord::Schema;
 use crate::gc::Rules as Removal;
+use crate::index;
 use crate::labels::Labels;
 use crate::plan::{Compression, Cut, Missing, Order, Plan, Recipe};
 use crate::policy::Policy;
@@ -214,6 +215,24 @@ fn compression(text: &str, seekable: bool) -> Result<Compression> {
     }
 }
 
+/// What a format cannot do.
+fn check_format(recipe: &Recipe) -> Result<()> {
+    if recipe.format != Format::Parquet {
+        return Ok(());
+    }
+    if recipe.compress != Compression::None {
+        return Err(Error::usage(
+            "--compress packs whole files, in which no reader finds Parquet's columns: drop it",
+        ));
+    }
+    if recipe.missing == Missing::Keep {
+        return Err(Error::usage(
+            "--missing-fields keep leaves samples without a field, and rows of Parquet have all columns: use `fill`",
+        ));
+    }
+    Ok(())
+}
+
 /// What only `--format tfrecord` knows: its feature names, and the label of the first class.
 fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
     let schema = match args.schema {
@@ -225,6 +244,11 @@ fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
             "{flag} is about TFRecords: add `--format tfrecord` or drop it"
         )))
     };
+    if args.json && args.format != cli::Format::Wds {
+        return Err(Error::usage(
+            "--json adds a member to WebDataset samples; TFRecords have features and Parquet has columns: drop it",
+        ));
+    }
     if args.format != cli::Format::Tfrecord {
         return match (args.schema, args.label_base) {
             (Some(_), _) => refused("--schema"),
@@ -235,11 +259,6 @@ fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
     if schema == Schema::Imagenet && args.validate == cli::Validate::None {
         return Err(Error::usage(
             "--schema imagenet has the width and height of each image, which `--validate none` does not look at: drop that, or use `--schema tfds`",
-        ));
-    }
-    if args.json {
-        return Err(Error::usage(
-            "--json adds a member to WebDataset samples, TFRecords have features: drop it",
         ));
     }
     match args.label_base {
@@ -308,11 +327,12 @@ pub(crate) fn planning(
         format: match args.format {
             cli::Format::Wds => Format::WebDataset,
             cli::Format::Tfrecord => Format::TfRecord,
+            cli::Format::Parquet => Format::Parquet,
         },
         schema,
         label_base,
         compress: compression(&args.compress, args.zstd_seekable)?,
-        indexes: Vec::new(),
+        indexes: index_names(&args.index),
         missing: match args.missing_fields {
             cli::Missing::Fail => Missing::Fail,
             cli::Missing::Fill => Missing::Fill,
@@ -337,7 +357,11 @@ pub(crate) fn planning(
         labels: args.labels.is_some(),
         allow_empty: args.allow_empty,
     };
+    check_format(&recipe)?;
     rules_of(&recipe)?;
+    for name in &recipe.indexes {
+        index::check(name, &recipe)?;
+    }
     Ok(Planning {
         source: source.to_owned(),
         destination: destination.to_owned(),
@@ -409,6 +433,18 @@ pub(crate) fn policy(args: &cli::PolicyArgs) -> Result<Policy> {
             at_most: limit.unwrap_or(u64::MAX),
         }),
     }
+}
+
+/// The indexes asked for, each once.
+pub(crate) fn index_names(given: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = given
+        .iter()
+        .filter(|name| !name.is_empty())
+        .cloned()
+        .collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// Reads `K/N`.

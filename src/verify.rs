@@ -24,7 +24,7 @@ use crate::record::{FieldRecord, FrameRecord, NO_LABEL, ShardRecord};
 use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
-use crate::store::{Kept, Sink, Source};
+use crate::store::{Kept, Sink, Source, at_once};
 
 /// How deep a verification looks; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -159,6 +159,9 @@ impl Verification<'_> {
                 &|i| self.check_shard(manifest, whole[i], &shared),
                 &shared,
             )?;
+        }
+        if self.level > Level::List {
+            self.check_indexes(manifest, &shared)?;
         }
         self.check_keys(manifest, &shared);
         self.check_source(manifest, &shared);
@@ -328,6 +331,24 @@ impl Verification<'_> {
                 }
             }
         }
+        for file in &manifest.indexes {
+            let listed = there.get(&file.name).copied();
+            let size = match listed {
+                // Those at the root and in hidden directories are few.
+                None => self
+                    .sink
+                    .get(&file.name)?
+                    .map(|content| content.len() as u64),
+                listed => listed,
+            };
+            if size != Some(file.bytes) {
+                let size = size.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
+                let finding =
+                    Finding::new(&file.name, "reader index is missing or of another size");
+                findings.push(finding.values(format!("{} bytes", file.bytes), size));
+            }
+            named.insert(&file.name);
+        }
         for name in there.keys().filter(|name| !named.contains(name.as_str())) {
             findings.push(Finding::new(
                 name,
@@ -358,6 +379,33 @@ impl Verification<'_> {
         }
         lock(&shared.report).findings.extend(findings);
         Ok(whole)
+    }
+
+    /// Compares the reader indexes with their checksums; those of another size were told.
+    fn check_indexes(&self, manifest: &Manifest, shared: &Shared<'_>) -> Result<()> {
+        let depth = self.jobs.max(self.sink.requests());
+        let findings = at_once(depth, &manifest.indexes, |file| {
+            self.stop.check()?;
+            let crc32 = match (self.level, self.sink.kept(&file.name)) {
+                (Level::Head, Ok(Kept::Crc32(crc32))) => crc32,
+                _ => match self.sink.get(&file.name)? {
+                    Some(content) if content.len() as u64 == file.bytes => {
+                        crc32fast::hash(&content)
+                    }
+                    _ => return Ok(None),
+                },
+            };
+            let finding = || {
+                Finding::new(&file.name, "content of the reader index, by crc32")
+                    .range(0, file.bytes)
+                    .values(&file.crc32, crc_text(crc32))
+            };
+            Ok((crc_text(crc32) != file.crc32).then(finding))
+        })?;
+        lock(&shared.report)
+            .findings
+            .extend(findings.into_iter().flatten());
+        Ok(())
     }
 
     fn check_shard(
@@ -705,6 +753,8 @@ struct Beside<'a> {
     at: Option<usize>,
     present: Vec<bool>,
     files: Vec<File>,
+    /// Files of samples before it whose content comes later in the shard, by sample.
+    behind: Option<HashMap<usize, Vec<File>>>,
 }
 
 /// One file of the source, compared piece by piece.
@@ -714,6 +764,8 @@ struct File {
     content: Reading,
     compared: u64,
     differs: Option<u64>,
+    /// Whether the field's content was read to its end.
+    done: bool,
 }
 
 enum Reading {
@@ -804,18 +856,46 @@ impl<'a> Watcher<'a> {
             at: None,
             present,
             files: Vec::new(),
+            behind: manifest.recipe.layout().defers().then(HashMap::new),
         });
         watcher
     }
 }
 
 impl Beside<'_> {
+    /// Lets go of a sample that waited, once all of its files were compared.
+    fn forget(&mut self, sample: usize) {
+        if let Some(behind) = &mut self.behind
+            && behind
+                .get(&sample)
+                .is_some_and(|files| files.iter().all(|file| file.done))
+        {
+            behind.remove(&sample);
+        }
+    }
+
+    /// A file of the sample entered last, or of one before it that waits.
+    fn file(&mut self, sample: usize, name: &str) -> Option<&mut File> {
+        let files = match (&mut self.behind, self.at) {
+            (Some(behind), Some(now)) if sample < now => behind.get_mut(&sample)?,
+            _ => &mut self.files,
+        };
+        files.iter_mut().find(|file| file.name == name)
+    }
+
     /// Moves on to the files of sample `at`.
     fn enter(&mut self, at: usize) -> Result<()> {
-        if self.at == Some(at) {
+        if self.at.is_some_and(|now| now >= at) {
             return Ok(());
         }
         let next = self.at.map_or(0, |now| now + 1);
+        if let (Some(behind), Some(now)) = (&mut self.behind, self.at) {
+            // As little as what the packer let wait.
+            let waiting: Vec<File> = self.files.drain(..).filter(|file| !file.done).collect();
+            if !waiting.is_empty() {
+                behind.insert(now, waiting);
+            }
+        }
         self.at = Some(at);
         self.files.clear();
         // Samples whose members were not reached are passed over.
@@ -848,6 +928,7 @@ impl Beside<'_> {
                     content,
                     compared: 0,
                     differs: None,
+                    done: false,
                 });
             }
         }
@@ -896,7 +977,7 @@ impl Watch for Watcher<'_> {
             self.error.get_or_insert(error);
             return;
         }
-        if let Some(file) = beside.files.iter_mut().find(|file| file.name == *name) {
+        if let Some(file) = beside.file(sample, name) {
             file.compare(piece);
         }
     }
@@ -913,9 +994,15 @@ impl Watch for Watcher<'_> {
         let Some(beside) = &mut self.source else {
             return;
         };
-        let Some(file) = beside.files.iter().find(|file| file.name == place.name) else {
+        // A content of no bytes came without a piece.
+        if let Err(error) = beside.enter(sample) {
+            self.error.get_or_insert(error);
+            return;
+        }
+        let Some(file) = beside.file(sample, &place.name) else {
             return;
         };
+        file.done = true;
         if let Reading::Failed(why) = &file.content {
             self.findings.push(finding(&format!(
                 "cannot be compared with the source: {why}"
@@ -928,6 +1015,7 @@ impl Watch for Watcher<'_> {
                 .range(place.offset + at, place.offset + place.length);
             self.findings.push(finding);
         }
+        beside.forget(sample);
     }
 
     fn finding(&mut self, finding: Finding) {

@@ -129,14 +129,15 @@ impl Place<'_> {
             end,
             piece: Bytes::new(),
         };
-        let (reader, start): (Box<dyn Read + Send + '_>, u64) = match (self.compress, self.row.frame) {
-            (Compression::None, _) => (Box::new(pieces(offset, offset + length)), offset),
-            (_, Some(frame)) => {
-                let packed = pieces(frame.offset, frame.offset.saturating_add(frame.length));
-                (Box::new(packed), frame.start)
-            }
-            (_, None) => (self.sink.open(&self.shard.name)?, 0),
-        };
+        let (reader, start): (Box<dyn Read + Send + '_>, u64) =
+            match (self.compress, self.row.frame) {
+                (Compression::None, _) => (Box::new(pieces(offset, offset + length)), offset),
+                (_, Some(frame)) => {
+                    let packed = pieces(frame.offset, frame.offset.saturating_add(frame.length));
+                    (Box::new(packed), frame.start)
+                }
+                (_, None) => (self.sink.open(&self.shard.name)?, 0),
+            };
         let Some(skip) = offset.checked_sub(start) else {
             return Err(self.damaged("its frames begin after it"));
         };

@@ -42,7 +42,7 @@ pub fn run(
         running,
     )?;
     running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink.as_ref(), &stored)?;
+    let manifest = publish(sink.as_ref(), &stored, running.memory)?;
     Ok(Summary {
         done: if published && packed.shards_reused == packed.shards {
             "up to date:"

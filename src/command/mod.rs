@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod convert;
 pub mod gc;
+pub mod index;
 pub mod inspect;
 pub mod pack;
 pub mod plan;

@@ -12,7 +12,7 @@ pub fn run(destination: &str, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let stored = resume::load(sink.as_ref())?;
     running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink.as_ref(), &stored)?;
+    let manifest = publish(sink.as_ref(), &stored, running.memory)?;
     Ok(Summary {
         done: "published",
         destination: Some(sink.to_string()),

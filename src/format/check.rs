@@ -6,7 +6,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{About, Body, Layout, Out, Packer, Spot, Watch};
+use super::{About, Body, Layout, Out, Spot, Watch};
 use crate::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::error::{Error, Result};
 use crate::plan::Names;
@@ -117,8 +117,7 @@ pub fn check(
         differs: None,
         end: End::Open,
     };
-    let mut packer = layout.packer();
-    let packed = comparing.pack(layout, names, packer.as_mut());
+    let packed = comparing.pack(layout, names);
     match (packed, comparing.end) {
         (_, End::Failed(error)) => Err(error),
         // Told already.
@@ -164,8 +163,9 @@ struct Comparing<'a, 'b> {
 }
 
 impl Comparing<'_, '_> {
-    fn pack(&mut self, layout: &dyn Layout, names: &Names, packer: &mut dyn Packer) -> Result<()> {
+    fn pack(&mut self, layout: &dyn Layout, names: &Names) -> Result<()> {
         let record = self.record;
+        let mut packer = layout.packer(names)?;
         let generated = layout.generated();
         for (number, row) in record.samples.iter().enumerate() {
             let about = About::recorded(row, &record.split, names);
@@ -188,14 +188,37 @@ impl Comparing<'_, '_> {
                     format!("{}+{}", row.offset, row.length),
                 ));
             }
-            self.compare_fields(number, &placed.fields);
+            let said = match layout.defers() {
+                true => placed.fields.len().min(row.fields.len()),
+                false => row.fields.len(),
+            };
+            for at in 0..placed.fields.len().max(said) {
+                self.compare_field(number, placed.fields.get(at), row.fields.get(at));
+            }
         }
-        packer.finish(self)
+        packer.finish(self)?;
+        for late in packer.late() {
+            let row = record.samples.get(late.sample);
+            let said = row.and_then(|row| {
+                row.fields
+                    .iter()
+                    .find(|field| field.name == late.field.name)
+            });
+            self.compare_field(late.sample, Some(&late.field), said);
+        }
+        Ok(())
     }
 
-    /// Compares the places of a sample's fields with what the index says of them.
-    fn compare_fields(&mut self, number: usize, placed: &[FieldRecord]) {
-        let row = &self.record.samples[number];
+    /// Compares where a field is with what the index says of it.
+    fn compare_field(
+        &mut self,
+        number: usize,
+        there: Option<&FieldRecord>,
+        said: Option<&FieldRecord>,
+    ) {
+        if there == said {
+            return;
+        }
         let text = |field: Option<&FieldRecord>| match field {
             Some(field) => format!(
                 "`{}` at {}+{} with crc32 {}",
@@ -206,14 +229,9 @@ impl Comparing<'_, '_> {
             ),
             None => "nothing".to_owned(),
         };
-        for at in 0..placed.len().max(row.fields.len()) {
-            let (there, said) = (placed.get(at), row.fields.get(at));
-            if there != said {
-                let name = there.or(said).map_or("", |field| field.name.as_str());
-                let finding = self.finding(number, name, "index gives another field");
-                self.watch.finding(finding.values(text(there), text(said)));
-            }
-        }
+        let name = there.or(said).map_or("", |field| field.name.as_str());
+        let finding = self.finding(number, name, "index gives another field");
+        self.watch.finding(finding.values(text(there), text(said)));
     }
 
     fn finding(&self, sample: usize, field: &str, what: &str) -> Finding {

@@ -4,6 +4,7 @@
 //! from its record into an [`Out`] that compares instead of writing, see [`check`](check::check).
 
 pub mod check;
+mod parquet;
 mod tar;
 pub mod tfrecord;
 
@@ -30,6 +31,9 @@ pub enum Format {
     /// TFRecord files of `tf.train.Example`.
     #[serde(rename = "tfrecord")]
     TfRecord,
+    /// Parquet files of HuggingFace datasets.
+    #[serde(rename = "parquet")]
+    Parquet,
 }
 
 impl Format {
@@ -38,6 +42,7 @@ impl Format {
         match self {
             Format::WebDataset => Box::new(tar::Tar::new(recipe)),
             Format::TfRecord => Box::new(tfrecord::TfRecord::new(recipe)),
+            Format::Parquet => Box::new(parquet::Parquet),
         }
     }
 }
@@ -170,6 +175,19 @@ pub trait Packer {
     ) -> Result<Placed>;
     /// Writes what ends the shard.
     fn finish(&mut self, out: &mut dyn Out) -> Result<()>;
+    /// After the end: the fields that were written later than their sample.
+    fn late(&mut self) -> Vec<Late> {
+        Vec::new()
+    }
+}
+
+/// A field that was written later than its sample.
+#[derive(Debug)]
+pub struct Late {
+    /// Number of the sample in the shard.
+    pub sample: usize,
+    /// Where its content is.
+    pub field: FieldRecord,
 }
 
 /// Learns what a check reads and finds.
@@ -202,8 +220,12 @@ pub trait Layout: Send + Sync {
     }
     /// Bytes of a shard besides its samples.
     fn overhead_bytes(&self) -> u64;
+    /// Whether contents other than the image are written later than their sample, see [`Packer::late`].
+    fn defers(&self) -> bool {
+        false
+    }
     /// A packer for one shard.
-    fn packer(&self) -> Box<dyn Packer + '_>;
+    fn packer<'a>(&'a self, names: &'a Names) -> Result<Box<dyn Packer + 'a>>;
 }
 
 /// What the tests of every layout need.
@@ -255,8 +277,8 @@ mod test {
     pub(super) fn pack(layout: &dyn Layout, members: &Members) -> (Vec<u8>, ShardRecord) {
         let digest = Digest::new(Vec::new(), false);
         let mut out = Compressor::new("x", digest, Compression::None, 0).unwrap();
-        let mut packer = layout.packer();
         let names = names();
+        let mut packer = layout.packer(&names).unwrap();
         let mut record = ShardRecord {
             split: "train".to_owned(),
             ..ShardRecord::empty("data/train-00000.x")
@@ -283,13 +305,18 @@ mod test {
                 .iter()
                 .map(|(n, d)| (n.as_str(), d.len() as u64))
                 .collect();
-            assert_eq!(placed.length, layout.sample_bytes(&about, &sizes));
+            if !layout.defers() {
+                assert_eq!(placed.length, layout.sample_bytes(&about, &sizes));
+            }
             row.offset = placed.offset;
             row.length = placed.length;
             row.fields = placed.fields;
             record.samples.push(row);
         }
         packer.finish(&mut out).unwrap();
+        for late in packer.late() {
+            record.samples[late.sample].fields.push(late.field);
+        }
         let packed = out.finish().unwrap();
         record.bytes = packed.sum.bytes;
         record.crc32 = packed.sum.crc32;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot};
 use crate::error::{Error, Result};
-use crate::plan::Recipe;
+use crate::plan::{Names, Recipe};
 use crate::record::FieldRecord;
 use crate::sample::show;
 
@@ -201,11 +201,11 @@ impl Layout for Tar {
         END_BYTES as u64
     }
 
-    fn packer(&self) -> Box<dyn Packer + '_> {
-        Box::new(TarPacker {
+    fn packer<'a>(&'a self, _: &'a Names) -> Result<Box<dyn Packer + 'a>> {
+        Ok(Box::new(TarPacker {
             json: self.json,
             samples: 0,
-        })
+        }))
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::check::CHECKSUM;
 use super::{About, Body, Layout, Out, Packer, Placed, Spot};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Recipe;
+use crate::plan::{Names, Recipe};
 use crate::probe::{ImageFormat, ImageInfo, image_field};
 use crate::record::FieldRecord;
 
@@ -309,12 +309,12 @@ impl Layout for TfRecord {
         0
     }
 
-    fn packer(&self) -> Box<dyn Packer + '_> {
-        Box::new(TfRecordPacker {
+    fn packer<'a>(&'a self, _: &'a Names) -> Result<Box<dyn Packer + 'a>> {
+        Ok(Box::new(TfRecordPacker {
             layout: self,
             samples: 0,
             pending: Vec::new(),
-        })
+        }))
     }
 }
 

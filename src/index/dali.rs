@@ -1,0 +1,66 @@
+//! NVIDIA DALI: where each sample lies, one text file a shard, beside it.
+//!
+//! Sources: DALI `tools/wds2idx.py` (v1.2) and `tools/tfrecord2idx`. Fields are separated by blanks, which no key has.
+
+use std::fmt::Write;
+
+use super::{Exporter, File, stem};
+use crate::error::Result;
+use crate::format::Format;
+use crate::manifest::ShardEntry;
+use crate::plan::{Compression, Recipe};
+use crate::record::ShardRecord;
+
+pub(super) struct Dali;
+
+impl Exporter for Dali {
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        match (recipe.format, recipe.compress) {
+            (Format::WebDataset | Format::TfRecord, Compression::None) => Ok(()),
+            (Format::WebDataset | Format::TfRecord, _) => Err(
+                "a DALI index points into the shard itself: drop `--compress` or drop `--index dali`".to_owned(),
+            ),
+            _ => Err("DALI reads WebDataset tar and TFRecord: use one of these or drop `--index dali`".to_owned()),
+        }
+    }
+
+    fn shard(&self, shard: &ShardEntry, record: &ShardRecord) -> Result<Vec<File>> {
+        let text = match shard.name.ends_with(".tfrecord") {
+            true => records(record),
+            false => members(record),
+        };
+        Ok(vec![(
+            format!("{}.idx", stem(&shard.name)),
+            text.into_bytes(),
+        )])
+    }
+}
+
+/// Offset and length of each record, framing included.
+pub(super) fn records(record: &ShardRecord) -> String {
+    let mut text = String::new();
+    for row in &record.samples {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} {}", row.offset, row.length);
+    }
+    text
+}
+
+fn members(record: &ShardRecord) -> String {
+    let mut text = format!("v1.2 {}\n", record.samples.len());
+    for row in &record.samples {
+        for (number, field) in row.fields.iter().enumerate() {
+            let blank = if number > 0 { " " } else { "" };
+            let _ = write!(
+                text,
+                "{blank}{name} {offset} {length} {key}.{name}",
+                name = field.name,
+                offset = field.offset,
+                length = field.length,
+                key = row.key
+            );
+        }
+        text.push('\n');
+    }
+    text
+}

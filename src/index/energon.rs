@@ -1,0 +1,227 @@
+//! megatron-energon: `.nv-meta/` at the root and one offset array a shard; the database for access by key is an index of its own.
+//!
+//! Source: megatron-energon 7.4.1 `flavors/webdataset/{prepare,indexing,itar,metadata}.py`.
+
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+use super::{Exporter, Facts, File, json, plain_tar};
+use crate::error::{Error, Result};
+use crate::manifest::{Manifest, ShardEntry, SplitEntry};
+use crate::plan::Recipe;
+use crate::record::ShardRecord;
+
+/// Version of the layout that is written.
+const VERSION: &str = "7.4.1";
+/// Zero blocks at the end of a tar.
+const END_BYTES: u64 = 1024;
+/// Memory of a row in the database while it is made: the row, its parts and their places in four indexes.
+const ROW_BYTES: u64 = 900;
+
+pub(super) struct Energon;
+
+#[derive(Serialize)]
+struct Info<'a> {
+    energon_version: &'a str,
+    shard_counts: Counts<'a>,
+}
+
+/// Samples by shard, in the order of the shards: it numbers them for the database.
+struct Counts<'a>(&'a Manifest);
+
+impl Serialize for Counts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            self.0
+                .shards()
+                .map(|(_, shard)| (&shard.name, shard.samples)),
+        )
+    }
+}
+
+/// What energon's loaders ask for by name.
+fn part(split: &str) -> &str {
+    match split {
+        "training" => "train",
+        "validation" | "valid" | "dev" => "val",
+        "testing" | "eval" | "evaluation" => "test",
+        other => other,
+    }
+}
+
+/// The shards of a split as a brace range where their numbers allow it.
+fn shards(split: &SplitEntry) -> Vec<String> {
+    let number =
+        |shard: &ShardEntry, at: usize| shard.name == format!("data/{}-{at:05}.tar", split.name);
+    let ranged = split
+        .shards
+        .iter()
+        .enumerate()
+        .all(|(at, shard)| number(shard, at));
+    match split.shards.len() {
+        n if ranged && n > 1 => vec![format!("data/{}-{{00000..{:05}}}.tar", split.name, n - 1)],
+        _ => split
+            .shards
+            .iter()
+            .map(|shard| shard.name.clone())
+            .collect(),
+    }
+}
+
+impl Exporter for Energon {
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        plain_tar(recipe, "energon")
+    }
+
+    fn shard(&self, shard: &ShardEntry, record: &ShardRecord) -> Result<Vec<File>> {
+        let end = record.bytes.saturating_sub(END_BYTES);
+        let offsets = record.samples.iter().map(|row| row.offset).chain([end]);
+        let content = offsets.flat_map(u64::to_le_bytes).collect();
+        Ok(vec![(format!("{}.idx", shard.name), content)])
+    }
+
+    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
+        let info = Info {
+            energon_version: VERSION,
+            shard_counts: Counts(manifest),
+        };
+
+        let mut split = String::from("split_parts:\n");
+        let mut parts: Vec<(&str, Vec<String>)> =
+            vec![("train", vec![]), ("val", vec![]), ("test", vec![])];
+        for entry in &manifest.splits {
+            let name = part(&entry.name);
+            match parts.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => all.extend(shards(entry)),
+                None => parts.push((name, shards(entry))),
+            }
+        }
+        for (name, all) in parts {
+            match all.is_empty() {
+                true => split.push_str(&format!("  {name}: []\n")),
+                false => {
+                    split.push_str(&format!("  {name}:\n"));
+                    for shard in all {
+                        split.push_str(&format!("  - {shard}\n"));
+                    }
+                }
+            }
+        }
+        split.push_str("exclude: []\n");
+
+        let images: Vec<&str> = facts.image_fields.iter().map(String::as_str).collect();
+        let dataset = format!(
+            "sample_type:\n  __module__: megatron.energon\n  __class__: ImageClassificationSample\nfield_map:\n  image: {}\n  label: cls\n",
+            images.join(",")
+        );
+        Ok(vec![
+            (".nv-meta/.info.json".to_owned(), json(&info)?),
+            (".nv-meta/split.yaml".to_owned(), split.into_bytes()),
+            (".nv-meta/dataset.yaml".to_owned(), dataset.into_bytes()),
+        ])
+    }
+}
+
+/// The database, which only access by key, mounting and auxiliary data need.
+pub(super) struct Sqlite;
+
+const TABLES: &str = "
+CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, sample_index INTEGER NOT NULL,
+                      byte_offset INTEGER, byte_size INTEGER);
+CREATE TABLE sample_parts (tar_file_id INTEGER, sample_index INTEGER, part_name TEXT,
+                           content_byte_offset INTEGER, content_byte_size INTEGER);
+";
+const INDEXES: &str = "
+CREATE INDEX idx_samples_by_tar_and_idx ON samples(tar_file_id, sample_index);
+CREATE INDEX idx_sample_parts_seq ON sample_parts(tar_file_id, sample_index, content_byte_offset);
+CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, part_name, content_byte_offset, content_byte_size);
+";
+
+impl Exporter for Sqlite {
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        plain_tar(recipe, "energon")
+    }
+
+    fn rows(
+        &self,
+        manifest: &Manifest,
+        records: &mut dyn Iterator<Item = Result<ShardRecord>>,
+    ) -> Option<Result<Vec<File>>> {
+        Some(database(manifest, records))
+    }
+
+    fn rows_bytes(&self, manifest: &Manifest) -> u64 {
+        manifest.samples * ROW_BYTES
+    }
+}
+
+fn database(
+    manifest: &Manifest,
+    records: &mut dyn Iterator<Item = Result<ShardRecord>>,
+) -> Result<Vec<File>> {
+    let failed = |error: rusqlite::Error| Error::failed(format!("index.sqlite: {error}"));
+    let connection = rusqlite::Connection::open_in_memory().map_err(failed)?;
+    connection
+        .execute_batch(&format!("{TABLES} BEGIN;"))
+        .map_err(failed)?;
+    let mut sample = connection
+        .prepare("INSERT INTO samples VALUES (?1, ?2, ?3, ?4, ?5)")
+        .map_err(failed)?;
+    let mut part = connection
+        .prepare("INSERT INTO sample_parts VALUES (?1, ?2, ?3, ?4, ?5)")
+        .map_err(failed)?;
+    // SQLite has signed integers; no offset in a shard comes near their end.
+    let number = |value: u64| value as i64;
+    for (shard, record) in records.enumerate() {
+        let record = record?;
+        for (index, row) in record.samples.iter().enumerate() {
+            sample
+                .execute((
+                    shard as i64,
+                    &row.key,
+                    index as i64,
+                    number(row.offset),
+                    number(row.length),
+                ))
+                .map_err(failed)?;
+            for field in &row.fields {
+                part.execute((
+                    shard as i64,
+                    index as i64,
+                    &field.name,
+                    number(field.offset),
+                    number(field.length),
+                ))
+                .map_err(failed)?;
+            }
+        }
+    }
+    drop((sample, part));
+    connection
+        .execute_batch(&format!("COMMIT; {INDEXES}"))
+        .map_err(failed)?;
+    let database = connection.serialize("main").map_err(failed)?.to_vec();
+    Ok(vec![
+        (".nv-meta/index.sqlite".to_owned(), database),
+        (
+            ".nv-meta/index.uuid".to_owned(),
+            uuid(&manifest.plan).into_bytes(),
+        ),
+    ])
+}
+
+/// A UUID that the same dataset always has, in the form of a random one (RFC 9562, version 8).
+fn uuid(plan: &str) -> String {
+    let mut bytes: [u8; 16] = std::array::from_fn(|i| Sha256::digest(plan.as_bytes())[i]);
+    bytes[6] = bytes[6] & 0x0F | 0x80;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let hex = crate::sample::hex(&bytes);
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}

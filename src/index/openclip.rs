@@ -1,0 +1,26 @@
+//! OpenCLIP: `sizes.json` beside the shards, samples by shard name.
+//!
+//! Source: open_clip `src/open_clip_train/data.py`.
+
+use std::collections::BTreeMap;
+
+use super::{Exporter, Facts, File, base, json, timm};
+use crate::error::Result;
+use crate::manifest::Manifest;
+use crate::plan::Recipe;
+
+pub(super) struct OpenClip;
+
+impl Exporter for OpenClip {
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        timm::check_webdataset(recipe, "OpenCLIP")
+    }
+
+    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
+        let shards = manifest
+            .shards()
+            .map(|(_, shard)| (base(&shard.name), shard.samples));
+        let sizes: BTreeMap<&str, u64> = shards.collect();
+        Ok(vec![("data/sizes.json".to_owned(), json(&sizes)?)])
+    }
+}

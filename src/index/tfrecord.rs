@@ -1,0 +1,31 @@
+//! The `tfrecord` package of PyPI: offset and length of each record, `*.tfindex` beside `*.tfrecord`.
+//!
+//! Source: tfrecord 1.14.6 `tfrecord/tools/tfrecord2idx.py`. Its reader cannot load an index of a single line.
+
+use super::{Exporter, File, dali, stem};
+use crate::error::Result;
+use crate::format::Format;
+use crate::manifest::ShardEntry;
+use crate::plan::{Compression, Recipe};
+use crate::record::ShardRecord;
+
+pub(super) struct TfIndex;
+
+impl Exporter for TfIndex {
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        match (recipe.format, recipe.compress) {
+            (Format::TfRecord, Compression::None) => Ok(()),
+            (Format::TfRecord, _) => Err(
+                "it points into the shard itself: drop `--compress` or drop this index".to_owned(),
+            ),
+            _ => {
+                Err("it describes TFRecords: use `--format tfrecord` or drop this index".to_owned())
+            }
+        }
+    }
+
+    fn shard(&self, shard: &ShardEntry, record: &ShardRecord) -> Result<Vec<File>> {
+        let name = format!("{}.tfindex", stem(&shard.name));
+        Ok(vec![(name, dali::records(record).into_bytes())])
+    }
+}

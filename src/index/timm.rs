@@ -1,0 +1,64 @@
+//! timm: `_info.json` beside the shards.
+//!
+//! Source: timm `data/readers/reader_wds.py`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Exporter, Facts, File, base, json};
+use crate::error::Result;
+use crate::format::Format;
+use crate::manifest::{Manifest, SplitEntry};
+use crate::plan::{Compression, Recipe};
+
+pub(super) struct Timm;
+
+#[derive(Serialize)]
+struct Info<'a> {
+    splits: BTreeMap<&'a str, Split<'a>>,
+}
+
+#[derive(Serialize)]
+struct Split<'a> {
+    name: &'a str,
+    num_samples: u64,
+    filenames: Vec<&'a str>,
+    shard_lengths: Vec<u64>,
+}
+
+/// The readers built on the webdataset package take what it takes.
+pub(super) fn check_webdataset(recipe: &Recipe, reader: &str) -> Result<(), String> {
+    match (recipe.format, recipe.compress) {
+        (Format::WebDataset, Compression::None | Compression::Gzip { .. }) => Ok(()),
+        (Format::WebDataset, Compression::Zstd { .. }) => Err(format!(
+            "{reader} does not read zstd: use `--compress gzip` or none, or drop this index"
+        )),
+        _ => Err(format!(
+            "{reader} reads WebDataset tar: use `--format wds` or drop this index"
+        )),
+    }
+}
+
+impl Exporter for Timm {
+    fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        check_webdataset(recipe, "timm")
+    }
+
+    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
+        fn split(split: &SplitEntry) -> (&str, Split<'_>) {
+            let info = Split {
+                name: &split.name,
+                num_samples: split.samples,
+                filenames: split.shards.iter().map(|shard| base(&shard.name)).collect(),
+                shard_lengths: split.shards.iter().map(|shard| shard.samples).collect(),
+            };
+            (&split.name, info)
+        }
+        let splits = manifest.splits.iter().map(split).collect();
+        Ok(vec![(
+            "data/_info.json".to_owned(),
+            json(&Info { splits })?,
+        )])
+    }
+}
