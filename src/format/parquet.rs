@@ -39,7 +39,7 @@ const WAITING_BYTES: u64 = 16 << 20;
 /// Page sizes are signed 32-bit numbers.
 const MAX_FIELD: u64 = (1 << 31) - (1 << 20);
 /// A page header and a value's length, and the page's entry in the page index; for the estimate of sizes.
-const PAGE_BYTES: u64 = 45;
+const PAGE_BYTES: u64 = 51;
 /// A label and a path's own bytes, which compress well.
 const ROW_BYTES: u64 = 12;
 /// Schema, metadata and magic numbers.
@@ -116,10 +116,12 @@ fn base(about: &About<'_>) -> String {
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
+/// Every column may be null, though none is: readers take the `huggingface` entry at its word only where it agrees to the letter
+/// with the columns, and in it everything may be null.
 fn schema(names: &Names) -> String {
     let mut schema = "message schema {
-        required group image { required binary bytes; required binary path (UTF8); }
-        required int64 label;\n"
+        optional group image { optional binary bytes; optional binary path (UTF8); }
+        optional int64 label;\n"
         .to_owned();
     for sidecar in &names.sidecars {
         let text = if TEXTS.contains(&sidecar.as_str()) {
@@ -127,7 +129,7 @@ fn schema(names: &Names) -> String {
         } else {
             ""
         };
-        schema.push_str(&format!("required binary {sidecar}{text};\n"));
+        schema.push_str(&format!("optional binary {sidecar}{text};\n"));
     }
     schema.push('}');
     schema
@@ -169,18 +171,23 @@ fn huggingface(names: &Names) -> String {
     serde_json::to_string(&Whole { info }).unwrap_or_default()
 }
 
-/// Header of a data page of one plain value, and the length that begins the value: `PageHeader` in Thrift's compact protocol.
-fn page_start(length: u64) -> Vec<u8> {
+/// Header of a data page of one plain value, and what is before the value in it: its definition level and its length.
+///
+/// `PageHeader` in Thrift's compact protocol; `level` is that of a value that is there.
+fn page_start(length: u64, level: u8) -> Vec<u8> {
     const I32: u8 = 0x15;
-    let page_bytes = length + 4;
+    // The length of the levels, and a run of one.
+    let levels = [2, 0, 0, 0, 2, level];
+    let page_bytes = levels.len() as u64 + 4 + length;
     let mut header = vec![I32, 0];
     for _ in ["uncompressed", "compressed"] {
         header.push(I32);
         // Zigzag of a positive number.
         prost::encoding::encode_varint(page_bytes * 2, &mut header);
     }
-    // Field 5, a struct: one value, plain; no levels, which are named all the same.
+    // Field 5, a struct: one value, plain, its level run-length encoded.
     header.extend([0x2C, I32, 2, I32, 0, I32, 6, I32, 6, 0, 0]);
+    header.extend(levels);
     header.extend((length as u32).to_le_bytes());
     header
 }
@@ -407,13 +414,19 @@ impl<'a> ParquetPacker<'a> {
 
         let paths = |writer: &mut ColumnWriter<'_>| match writer {
             ColumnWriter::ByteArrayColumnWriter(writer) => {
-                writer.write_batch(&group.paths, None, None).map(drop)
+                let levels = vec![2; group.rows];
+                writer
+                    .write_batch(&group.paths, Some(&levels), None)
+                    .map(drop)
             }
             _ => Err(ParquetError::General("unexpected column".into())),
         };
         let labels = |writer: &mut ColumnWriter<'_>| match writer {
             ColumnWriter::Int64ColumnWriter(writer) => {
-                writer.write_batch(&group.labels, None, None).map(drop)
+                let levels = vec![1; group.rows];
+                writer
+                    .write_batch(&group.labels, Some(&levels), None)
+                    .map(drop)
             }
             _ => Err(ParquetError::General("unexpected column".into())),
         };
@@ -443,7 +456,7 @@ impl<'a> ParquetPacker<'a> {
                 };
                 let mut body = held.body();
                 let begin = out.position();
-                out.frame(spot("page header"), &page_start(body.size()))?;
+                out.frame(spot("page header"), &page_start(body.size(), 1))?;
                 let offset = out.position();
                 let crc32 = out.content(spot("content"), &mut body, &mut |_| ())?;
                 pages.push(begin, out.position() - begin);
@@ -560,7 +573,7 @@ impl Packer for ParquetPacker<'_> {
             field: name,
         };
         let begin = out.position();
-        out.frame(spot("page header"), &page_start(size))?;
+        out.frame(spot("page header"), &page_start(size, 2))?;
         let offset = out.position();
         let crc32 = out.content(spot("content"), body, &mut |_| ())?;
         let length = out.position() - begin;
