@@ -214,6 +214,7 @@ mod tests {
             recipe: Recipe {
                 name: "x".into(),
                 format: Default::default(),
+                foreign: false,
                 schema: Default::default(),
                 label_base: 0,
                 compress: Default::default(),

@@ -19,6 +19,7 @@ pub mod cli;
 pub mod command;
 pub mod compress;
 pub mod error;
+pub mod foreign;
 pub mod format;
 pub mod gc;
 pub mod index;

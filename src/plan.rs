@@ -115,6 +115,9 @@ pub struct Recipe {
     pub name: String,
     /// Shard layout.
     pub format: Format,
+    /// Whether somebody else made the shards: then all else here is unknown but how they are packed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub foreign: bool,
     /// Names of the features of TFRecords.
     #[serde(default, skip_serializing_if = "is_default")]
     pub schema: Schema,
@@ -690,6 +693,7 @@ mod tests {
         let recipe = Recipe {
             name: "x".into(),
             format: Format::default(),
+            foreign: false,
             schema: Schema::default(),
             label_base: 0,
             compress: Compression::None,

@@ -71,7 +71,7 @@ pub fn add_indexes(
 }
 
 /// Puts the snapshot and then the manifest.
-fn commit(sink: &dyn Sink, manifest: Manifest) -> Result<Manifest> {
+pub fn commit(sink: &dyn Sink, manifest: Manifest) -> Result<Manifest> {
     let text = manifest.encode()?;
     let snapshot = snapshot_name(manifest.snapshot);
     let (beside, there, put) = std::thread::scope(|scope| {

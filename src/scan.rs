@@ -16,7 +16,7 @@ use crate::sample::{
 };
 
 /// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
-const SPLIT_NAMES: [&str; 10] = [
+pub const SPLIT_NAMES: [&str; 10] = [
     "train",
     "training",
     "val",
@@ -29,7 +29,7 @@ const SPLIT_NAMES: [&str; 10] = [
     "evaluation",
 ];
 /// Name of the split when the root holds the class directories itself.
-const ONLY_SPLIT: &str = "train";
+pub const ONLY_SPLIT: &str = "train";
 /// Examples kept of files that are neither images nor sidecars.
 const ODD_EXAMPLES: usize = 20;
 

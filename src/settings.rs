@@ -329,6 +329,7 @@ pub(crate) fn planning(
             cli::Format::Tfrecord => Format::TfRecord,
             cli::Format::Parquet => Format::Parquet,
         },
+        foreign: false,
         schema,
         label_base,
         compress: compression(&args.compress, args.zstd_seekable)?,

@@ -14,13 +14,14 @@ use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::{Frames, unpack};
 use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, ForeignShard};
 use crate::format::check::check;
-use crate::format::{Finding, Watch, check_foreign};
+use crate::format::{Finding, Watch};
 use crate::lookahead::{Content, Lookahead};
 use crate::manifest::{MANIFEST, Manifest, ShardEntry, snapshot_name};
 use crate::plan::{Compression, Missing, filling};
 use crate::progress::Counters;
-use crate::record::{FieldRecord, FrameRecord, NO_LABEL, ShardRecord};
+use crate::record::{FieldRecord, FrameRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
@@ -185,16 +186,12 @@ impl Verification<'_> {
         Ok(report)
     }
 
-    /// Verifies a directory of tars that nobody recorded.
+    /// Verifies a directory of tars or TFRecords that nobody recorded.
     pub fn run_foreign(&self) -> Result<Report> {
-        let found = self.sink.list("")?;
-        let tars: Vec<_> = found
-            .iter()
-            .filter(|(name, _)| name.ends_with(".tar"))
-            .collect();
-        if tars.is_empty() {
+        let shards = foreign::shards(self.sink)?;
+        if shards.is_empty() {
             return Err(Error::failed(format!(
-                "{}: neither a {MANIFEST} nor any .tar file: give the directory of a dataset",
+                "{}: neither a {MANIFEST} nor any tar or TFRecord: give the directory of a dataset",
                 self.sink
             )));
         }
@@ -204,38 +201,34 @@ impl Verification<'_> {
             keys: Mutex::default(),
             source: None,
         };
-        let bytes = tars.iter().map(|(_, size)| size).sum();
-        self.counters.begin("verify", 0, bytes, tars.len() as u64);
+        let bytes = shards.iter().map(|shard| shard.bytes).sum();
+        self.counters.begin("verify", 0, bytes, shards.len() as u64);
         let check = |i: usize| {
-            let (name, size) = tars[i];
-            let mut findings = Vec::new();
-            let mut notes = Vec::new();
-            let reader = self.sink.open(name)?;
-            let seen = check_foreign(name, reader, &mut |f| findings.push(f), &mut |n| {
-                notes.push(n)
-            })
-            .map_err(|error| Error::io(name, error))?;
-            self.counters.shard(name, *size, seen.samples);
+            let shard = &shards[i];
+            let walked = foreign::walk(shard, self.passing(&shard.name)?, u64::MAX - 1)?;
+            let samples = walked.rows.len() as u64;
+            self.counters.shard(&shard.name, shard.bytes, samples);
             let mut report = lock(&shared.report);
-            report.samples += seen.samples;
-            report.bytes += size;
-            report.findings.extend(findings);
-            // One deviation a shard is enough to know of it.
-            notes.dedup_by(|a, b| a.what == b.what);
-            report.notes.extend(notes);
+            report.samples += samples;
+            report.bytes += walked.bytes.0;
+            report.findings.extend(walked.found);
+            report.notes.extend(walked.noted);
             Ok(())
         };
-        self.on_threads(tars.len(), &check, &shared)?;
+        self.on_threads(shards.len(), &check, &shared)?;
         let mut report = shared
             .report
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        report.shards = tars.len() as u64;
+        report.shards = shards.len() as u64;
         report
             .findings
             .sort_by(|a, b| (&a.object, a.range).cmp(&(&b.object, b.range)));
         report.unchecked = [
-            format!("contents: there is no {MANIFEST} with checksums to compare with"),
+            format!(
+                "contents: there is no {MANIFEST} with checksums to compare with (`shardpack index {}` makes one)",
+                self.sink
+            ),
             "completeness: nothing says how many shards and samples there should be".to_owned(),
             "labels: nothing says how many classes there are".to_owned(),
         ]
@@ -290,7 +283,12 @@ impl Verification<'_> {
         shards: &[&ShardEntry],
         shared: &Shared<'_>,
     ) -> Result<Vec<bool>> {
-        let there: HashMap<String, u64> = ["data", "index"]
+        // Shards of others lie anywhere.
+        let places: &[&str] = match manifest.recipe.foreign {
+            true => &[""],
+            false => &["data", "index"],
+        };
+        let there: HashMap<String, u64> = places
             .iter()
             .map(|part| self.sink.list(part))
             .collect::<Result<Vec<_>>>()?
@@ -349,7 +347,11 @@ impl Verification<'_> {
             }
             named.insert(&file.name);
         }
-        for name in there.keys().filter(|name| !named.contains(name.as_str())) {
+        let ours = |name: &str| !manifest.recipe.foreign || foreign::is_shard(name);
+        for name in there
+            .keys()
+            .filter(|name| !named.contains(name.as_str()) && ours(name))
+        {
             findings.push(Finding::new(
                 name,
                 "not in the manifest: a reader that globs would take it",
@@ -419,12 +421,11 @@ impl Verification<'_> {
         }
         let mut findings = Vec::new();
         let index = self.check_index(manifest, shard, &mut findings)?;
-        let raw = Passing {
-            inner: self.sink.open(&shard.name)?,
-            counters: self.counters,
-            stop: self.stop.clone(),
-        };
+        let raw = self.passing(&shard.name)?;
         let (bytes, crc32) = match &index {
+            Some(record) if self.level >= Level::Data && manifest.recipe.foreign => {
+                check_walk(manifest, shard, raw, record, &mut findings)?
+            }
             Some(record) if self.level >= Level::Data => {
                 let mut watcher = Watcher::new(self, record, manifest, shared);
                 let read = check_content(manifest, shard, raw, &mut watcher)?;
@@ -459,6 +460,15 @@ impl Verification<'_> {
         report.samples += index.map_or(0, |record| record.samples.len() as u64);
         report.findings.extend(findings);
         Ok(())
+    }
+
+    /// A shard's bytes, counted.
+    fn passing(&self, name: &str) -> Result<Passing<'_>> {
+        Ok(Passing {
+            inner: self.sink.open(name)?,
+            counters: self.counters,
+            stop: self.stop.clone(),
+        })
     }
 
     /// Compares the seek table of a shard, and where the index says its samples' frames are.
@@ -697,6 +707,54 @@ fn check_content(
         Ok(_) => {}
     }
     drain(&mut state.0).map_err(|error| failed(shard, error))
+}
+
+/// Compares what a shard that somebody else made holds with its record; gives its length and CRC-32.
+fn check_walk(
+    manifest: &Manifest,
+    shard: &ShardEntry,
+    raw: Passing<'_>,
+    record: &ShardRecord,
+    findings: &mut Vec<Finding>,
+) -> Result<(u64, u32)> {
+    let walked = foreign::walk(
+        &ForeignShard {
+            name: shard.name.clone(),
+            bytes: shard.bytes,
+            format: manifest.recipe.format,
+            compress: manifest.recipe.compress,
+        },
+        raw,
+        record.unpacked_bytes(),
+    )?;
+    findings.extend(walked.found);
+    for (there, said) in walked.rows.iter().zip(&record.samples) {
+        let finding = |what: &str| Finding::new(&shard.name, what).sample(&said.key);
+        if (&there.key, there.offset, there.length) != (&said.key, said.offset, said.length) {
+            let text =
+                |row: &SampleRecord| format!("`{}` at {}+{}", row.key, row.offset, row.length);
+            findings.push(
+                finding("another sample than the index says").values(text(said), text(there)),
+            );
+        }
+        for (there, said) in there.fields.iter().zip(&said.fields) {
+            if there.crc32 != said.crc32 {
+                let finding = finding("content, by crc32").field(&said.name);
+                let finding = finding.range(said.offset, said.offset + said.length);
+                findings.push(finding.values(crc_text(said.crc32), crc_text(there.crc32)));
+            } else if there != said {
+                findings.push(finding("another field than the index says").field(&said.name));
+            }
+        }
+        if there.fields.len() != said.fields.len() {
+            findings.push(finding("fields").values(said.fields.len(), there.fields.len()));
+        }
+    }
+    if walked.rows.len() != record.samples.len() {
+        let finding = Finding::new(&shard.name, "samples in the shard");
+        findings.push(finding.values(record.samples.len(), walked.rows.len()));
+    }
+    Ok(walked.bytes)
 }
 
 /// Reads to the end; gives the length and CRC-32 of all of it.

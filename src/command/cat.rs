@@ -9,6 +9,7 @@ use super::summary::Summary;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::unpack;
 use crate::error::{Error, Kind, Result};
+use crate::format::tfrecord::is_image;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Compression;
 use crate::probe::image_field;
@@ -77,7 +78,7 @@ fn check(
 fn pick<'a>(row: &'a SampleRecord, part: &Part) -> Result<&'a FieldRecord> {
     let wanted = |field: &&FieldRecord| match part {
         Part::Field(name) => field.name == *name,
-        _ => image_field(field.name.as_bytes()).is_some(),
+        _ => image_field(field.name.as_bytes()).is_some() || is_image(&field.name),
     };
     row.fields.iter().find(wanted).ok_or_else(|| {
         let names: Vec<_> = row.fields.iter().map(|field| field.name.as_str()).collect();

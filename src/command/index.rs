@@ -1,22 +1,33 @@
-//! `index`: describe finished shards to more readers.
+//! `index`: describe finished shards to more readers; shards that somebody else made get a manifest first.
 
 use super::summary::Summary;
 use crate::error::Result;
+use crate::foreign;
 use crate::manifest::Manifest;
-use crate::publish::add_indexes;
+use crate::publish::{add_indexes, commit};
 use crate::settings::Running;
 use crate::store;
 
-/// Adds the indexes of these names to a published dataset.
+/// Adds the indexes of these names to a dataset, and a manifest where there is none.
 pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
+    let (manifest, done) = match Manifest::load(sink.as_ref())? {
+        Some(manifest) => (manifest, "up to date:"),
+        None => {
+            foreign::check_foreign(sink.as_ref())?;
+            let shards = foreign::shards(sink.as_ref())?;
+            let jobs = running.jobs_for(shards.len());
+            let (counters, stop) = (&running.counters, &running.stop);
+            let manifest = foreign::adopt(sink.as_ref(), &shards, jobs, counters, stop)?;
+            (commit(sink.as_ref(), manifest)?, "indexed")
+        }
+    };
     running.counters.begin("index", 0, 0, 0);
-    let before = Manifest::require(sink.as_ref())?;
-    let snapshot = before.snapshot;
-    let manifest = add_indexes(sink.as_ref(), before, names, running.memory)?;
+    let snapshot = manifest.snapshot;
+    let manifest = add_indexes(sink.as_ref(), manifest, names, running.memory)?;
     Ok(Summary {
         done: match manifest.snapshot == snapshot {
-            true => "up to date:",
+            true => done,
             false => "indexed",
         },
         destination: Some(sink.to_string()),

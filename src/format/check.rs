@@ -140,7 +140,7 @@ pub fn check(
 }
 
 /// What findings call the part of a shard that belongs to no sample.
-const END: &str = "(end of shard)";
+pub(super) const END: &str = "(end of shard)";
 
 /// Why a comparison is over.
 enum End {

@@ -19,7 +19,6 @@ use crate::record::{FieldRecord, SampleRecord};
 use crate::sample::SourcePath;
 
 pub use check::Finding;
-pub use tar::check_foreign;
 
 /// The layouts there are, under the names of `--format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +199,20 @@ pub trait Watch {
     fn finding(&mut self, finding: Finding);
 }
 
+/// Bytes of a content that a walk holds to look at it.
+const HELD_BYTES: usize = 4 << 20;
+
+/// Learns what a walk through a shard that nobody recorded meets.
+pub trait Visit {
+    /// A sample, in shard order; and the name of its class, where the shard says it. Its label is
+    /// [`NO_LABEL`](crate::record::NO_LABEL) where the shard says none.
+    fn sample(&mut self, row: SampleRecord, class: Option<String>);
+    /// Damage.
+    fn found(&mut self, finding: Finding);
+    /// Something that some readers cannot take.
+    fn noted(&mut self, finding: Finding);
+}
+
 /// One way to lay samples out in a shard.
 pub trait Layout: Send + Sync {
     /// File name extension without the dot.
@@ -220,6 +233,17 @@ pub trait Layout: Send + Sync {
     }
     /// Bytes of a shard besides its samples.
     fn overhead_bytes(&self) -> u64;
+    /// Walks a shard that anybody made, unpacked, and says what is in it. Damage goes to `visit`; an error is a failed read.
+    fn walk(
+        &self,
+        _name: &str,
+        _shard: &mut (dyn Read + Send),
+        _visit: &mut dyn Visit,
+    ) -> std::io::Result<()> {
+        Err(std::io::Error::other(crate::error::Error::usage(
+            "files of this format describe themselves: read them with its own tools",
+        )))
+    }
     /// Whether contents other than the image are written later than their sample, see [`Packer::late`].
     fn defers(&self) -> bool {
         false
@@ -321,6 +345,36 @@ mod test {
         record.bytes = packed.sum.bytes;
         record.crc32 = packed.sum.crc32;
         (packed.inner, record)
+    }
+
+    /// What a walk saw.
+    #[derive(Default)]
+    pub(super) struct Walked {
+        pub(super) rows: Vec<SampleRecord>,
+        pub(super) classes: Vec<Option<String>>,
+        pub(super) found: Vec<Finding>,
+        pub(super) noted: Vec<Finding>,
+    }
+
+    impl Visit for Walked {
+        fn sample(&mut self, row: SampleRecord, class: Option<String>) {
+            self.rows.push(row);
+            self.classes.push(class);
+        }
+
+        fn found(&mut self, finding: Finding) {
+            self.found.push(finding);
+        }
+
+        fn noted(&mut self, finding: Finding) {
+            self.noted.push(finding);
+        }
+    }
+
+    pub(super) fn walk(layout: &dyn Layout, mut bytes: &[u8]) -> Walked {
+        let mut walked = Walked::default();
+        layout.walk("x", &mut bytes, &mut walked).unwrap();
+        walked
     }
 
     #[derive(Default)]

@@ -8,11 +8,13 @@ use std::io::{self, Read};
 
 use serde::Serialize;
 
-use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot};
+use super::check::END;
+use super::{About, Body, Finding, HELD_BYTES, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::error::{Error, Result};
 use crate::plan::{Names, Recipe};
-use crate::record::FieldRecord;
-use crate::sample::show;
+use crate::probe::{Validate, image_field, probe};
+use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
+use crate::sample::{SourcePath, show};
 
 const BLOCK: usize = 512;
 const END_BYTES: usize = 2 * BLOCK;
@@ -201,6 +203,15 @@ impl Layout for Tar {
         END_BYTES as u64
     }
 
+    fn walk(
+        &self,
+        name: &str,
+        shard: &mut (dyn Read + Send),
+        visit: &mut dyn Visit,
+    ) -> io::Result<()> {
+        walk(name, shard, visit)
+    }
+
     fn packer<'a>(&'a self, _: &'a Names) -> Result<Box<dyn Packer + 'a>> {
         Ok(Box::new(TarPacker {
             json: self.json,
@@ -209,131 +220,158 @@ impl Layout for Tar {
     }
 }
 
-/// What a tar that nobody recorded holds, as far as it can be told without a record.
-#[derive(Debug, Default)]
-pub struct Foreign {
-    /// Samples: runs of members with one key.
-    pub samples: u64,
-    /// Regular members.
-    pub members: u64,
-    /// Bytes in the file.
-    pub bytes: u64,
+/// The fields of a sample of a tar that anybody made, gathered until its key changes.
+struct Gathered {
+    key: Vec<u8>,
+    row: SampleRecord,
 }
 
-/// Checks the structure of a tar made by anybody: headers, grouping of samples, end marker.
-///
-/// Damage goes to `found`, deviations from the profile that some readers cannot take to `noted`. An error is a failed read.
-pub fn check_foreign(
-    name: &str,
-    shard: Box<dyn Read + Send>,
-    found: &mut dyn FnMut(Finding),
-    noted: &mut dyn FnMut(Finding),
-) -> io::Result<Foreign> {
-    let mut seen = Foreign::default();
+/// Walks a tar made by anybody: headers, grouping of samples, end marker.
+fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io::Result<()> {
     let mut keys = std::collections::HashSet::new();
-    let mut key_now: Option<Vec<u8>> = None;
-    let mut fields = std::collections::HashSet::new();
+    let mut now: Option<Gathered> = None;
+    let mut end = 0;
     let mut counted = Counted {
         inner: shard,
         bytes: 0,
         tail: [0; END_BYTES],
     };
     let mut archive = tar::Archive::new(&mut counted);
+    let mut content = Vec::new();
     for entry in archive.entries()? {
         let mut entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
                 let what = Finding::new(name, format!("no tar header where one must be ({error})"));
-                found(match &key_now {
-                    Some(key) => what.sample(format!("after {}", show(key))),
+                visit.found(match &now {
+                    Some(now) => what.sample(format!("after {}", show(&now.key))),
                     None => what,
                 });
-                return Ok(seen);
+                return Ok(());
             }
         };
         let path = entry.path_bytes().into_owned();
         let at = entry.raw_header_position();
         let shown = show(&path);
         let block = entry.header().as_bytes();
+        let size = entry.size();
+        let start = entry.raw_file_position();
+        // Long names and other extensions come before the header that they belong to.
+        let begin = std::mem::replace(&mut end, start + size + padding(size) as u64);
         if !entry.header().entry_type().is_file() {
             if !entry.header().entry_type().is_dir() {
-                noted(
-                    Finding::new(name, "member is not a regular file, readers skip it")
-                        .sample(shown),
-                );
+                let what = Finding::new(name, "member is not a regular file, readers skip it");
+                visit.noted(what.sample(shown));
             }
             continue;
         }
         if &block[257..263] != b"ustar\0" {
-            noted(
-                Finding::new(name, "not plain ustar: wids cannot read it")
-                    .sample(&shown)
-                    .range(at, at + 512),
-            );
+            let what = Finding::new(name, "not plain ustar: wids cannot read it");
+            visit.noted(what.sample(&shown).range(at, at + 512));
         }
-        if entry.raw_file_position() != at + 512 || path.len() > NAME_BYTES || block[345] != 0 {
-            noted(
-                Finding::new(name, "extended or split name: wids cannot read it")
-                    .sample(&shown)
-                    .range(at, at + 512),
-            );
+        if start != at + 512 || path.len() > NAME_BYTES || block[345] != 0 {
+            let what = Finding::new(name, "extended or split name: wids cannot read it");
+            visit.noted(what.sample(&shown).range(at, at + 512));
         }
-        let size = entry.size();
-        let read = io::copy(&mut entry, &mut io::sink());
+        content.clear();
+        let mut crc = crc32fast::Hasher::new();
+        let read = each_piece(&mut entry, |piece| {
+            crc.update(piece);
+            if content.len() + piece.len() <= HELD_BYTES {
+                content.extend_from_slice(piece);
+            }
+        });
         match read {
             Ok(read) if read == size => {}
             Ok(read) => {
-                found(
-                    Finding::new(name, "tar ends inside this member")
-                        .sample(&shown)
-                        .values(size, read),
-                );
-                return Ok(seen);
+                let what = Finding::new(name, "tar ends inside this member");
+                visit.found(what.sample(&shown).values(size, read));
+                return Ok(());
             }
             Err(error) => {
-                found(
-                    Finding::new(name, format!("tar ends inside this member ({error})"))
-                        .sample(&shown),
-                );
-                return Ok(seen);
+                let what = Finding::new(name, format!("tar ends inside this member ({error})"));
+                visit.found(what.sample(&shown));
+                return Ok(());
             }
         }
-        seen.members += 1;
         let Some((key, field)) = split_member(&path) else {
-            noted(Finding::new(name, "name has no field extension, readers skip it").sample(shown));
+            let what = Finding::new(name, "name has no field extension, readers skip it");
+            visit.noted(what.sample(shown));
             continue;
         };
-        if key_now.as_deref() != Some(key) {
+        if now.as_ref().is_none_or(|now| now.key != key) {
             if !keys.insert(key.to_vec()) {
-                found(
-                    Finding::new(name, "members of one sample are not adjacent").sample(show(key)),
-                );
+                let what = Finding::new(name, "members of one sample are not adjacent");
+                visit.found(what.sample(show(key)));
             }
-            key_now = Some(key.to_vec());
-            fields.clear();
-            seen.samples += 1;
+            let row = SampleRecord {
+                key: show(key),
+                label: NO_LABEL,
+                source_path: SourcePath::new(path.clone()),
+                offset: begin,
+                ..SampleRecord::default()
+            };
+            let key = key.to_vec();
+            if let Some(before) = now.replace(Gathered { key, row }) {
+                visit.sample(before.row, None);
+            }
         }
-        if !fields.insert(field.to_vec()) {
-            found(
-                Finding::new(name, "the field occurs twice")
-                    .sample(show(key))
-                    .field(show(field)),
-            );
+        let Some(Gathered { row, .. }) = &mut now else {
+            continue;
+        };
+        let field = show(field);
+        if row.fields.iter().any(|other| other.name == field) {
+            let what = Finding::new(name, "the field occurs twice");
+            visit.found(what.sample(&row.key).field(&field));
         }
+        if field == "cls" {
+            let text = String::from_utf8_lossy(&content);
+            row.label = text.trim().parse().unwrap_or(NO_LABEL);
+        }
+        if image_field(field.as_bytes()).is_some() && row.image.is_none() {
+            row.source_path = SourcePath::new(path);
+            if content.len() as u64 == size {
+                row.image = probe(&content, Validate::Header, 0).unwrap_or(None);
+            }
+        }
+        row.fields.push(FieldRecord {
+            name: field,
+            offset: start,
+            length: size,
+            crc32: crc.finalize(),
+        });
+        row.length = end - row.offset;
+    }
+    if let Some(last) = now {
+        visit.sample(last.row, None);
     }
     // The rest is padding; the archive must have ended in two blocks of zeros, not merely in the end of the file.
     io::copy(&mut counted, &mut io::sink())?;
-    seen.bytes = counted.bytes;
-    if seen.bytes < END_BYTES as u64 || counted.tail != ZEROS {
-        found(
-            Finding::new(
-                name,
-                "no end marker: the tar was cut short, or never finished",
-            )
-            .sample("(end of archive)"),
+    if counted.bytes < END_BYTES as u64 || counted.tail != ZEROS {
+        let what = Finding::new(
+            name,
+            "no end marker: the tar was cut short, or never finished",
         );
+        visit.found(what.sample(END));
     }
-    Ok(seen)
+    Ok(())
+}
+
+/// Reads to the end in pieces of moderate size; gives how much it was.
+fn each_piece(reader: &mut dyn Read, mut each: impl FnMut(&[u8])) -> io::Result<u64> {
+    let mut piece = vec![0; 64 << 10];
+    let mut read = 0;
+    loop {
+        match reader.read(&mut piece) {
+            Ok(0) => return Ok(read),
+            Ok(n) => {
+                each(&piece[..n]);
+                read += n as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Key and field of a member name, by the rule that webdataset, HuggingFace datasets and energon share.
@@ -347,13 +385,13 @@ fn split_member(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Counts what is read and remembers the last two blocks.
-struct Counted {
-    inner: Box<dyn Read + Send>,
+struct Counted<'a> {
+    inner: &'a mut (dyn Read + Send),
     bytes: u64,
     tail: [u8; END_BYTES],
 }
 
-impl Read for Counted {
+impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
         self.bytes += n as u64;
@@ -445,14 +483,9 @@ mod tests {
     fn a_tar_of_somebody_else_is_checked_for_structure() {
         let (bytes, _) = pack(&tar(), &vector());
         let look = |bytes: &[u8]| {
-            let mut found = Vec::new();
-            let mut noted = Vec::new();
-            let reader: Box<dyn Read + Send> = Box::new(io::Cursor::new(bytes.to_vec()));
-            let seen = check_foreign("x.tar", reader, &mut |f| found.push(f), &mut |n| {
-                noted.push(n)
-            })
-            .unwrap();
-            (seen.samples, seen.members, found.len(), noted.len())
+            let seen = crate::format::test::walk(&tar(), bytes);
+            let members: usize = seen.rows.iter().map(|row| row.fields.len()).sum();
+            (seen.rows.len(), members, seen.found.len(), seen.noted.len())
         };
         assert_eq!(look(&bytes), (2, 4, 0, 0));
         assert_eq!(look(&bytes[..5120]), (2, 4, 1, 0), "no end marker");
@@ -496,6 +529,12 @@ mod tests {
                 }
             }
             prop_assert!(entries.next().is_none());
+            let walked = crate::format::test::walk(&tar(), &bytes).rows;
+            for (walked, row) in walked.iter().zip(&record.samples) {
+                prop_assert_eq!((walked.offset, walked.length, walked.label), (row.offset, row.length, row.label));
+                prop_assert_eq!(&walked.fields, &row.fields);
+            }
+            prop_assert_eq!(walked.len(), record.samples.len());
             prop_assert_eq!(check(&tar(), &bytes, &record), vec![]);
         }
 
@@ -506,8 +545,7 @@ mod tests {
             let mut mixed = good;
             let end = (at + bytes.len()).min(mixed.len());
             mixed[at..end].copy_from_slice(&bytes[..end - at]);
-            let reader: Box<dyn Read + Send> = Box::new(io::Cursor::new(mixed));
-            let _ = check_foreign("x.tar", reader, &mut |_| (), &mut |_| ());
+            crate::format::test::walk(&tar(), &mixed);
         }
     }
 }

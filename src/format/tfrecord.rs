@@ -5,17 +5,19 @@
 //! bytes. A content is written as it comes, between what protobuf puts around it.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 use serde::{Deserialize, Serialize};
 
 use super::check::CHECKSUM;
-use super::{About, Body, Layout, Out, Packer, Placed, Spot};
+use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Names, Recipe};
-use crate::probe::{ImageFormat, ImageInfo, image_field};
-use crate::record::FieldRecord;
+use crate::probe::{ImageFormat, ImageInfo, Validate, image_field, probe};
+use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
+use crate::sample::SourcePath;
 
 /// Protobuf's limit for one message, with room for the features around a content.
 const MAX_FIELD: u64 = (1 << 31) - (1 << 20);
@@ -309,6 +311,15 @@ impl Layout for TfRecord {
         0
     }
 
+    fn walk(
+        &self,
+        name: &str,
+        shard: &mut (dyn Read + Send),
+        visit: &mut dyn Visit,
+    ) -> io::Result<()> {
+        walk(name, shard, visit)
+    }
+
     fn packer<'a>(&'a self, _: &'a Names) -> Result<Box<dyn Packer + 'a>> {
         Ok(Box::new(TfRecordPacker {
             layout: self,
@@ -316,6 +327,220 @@ impl Layout for TfRecord {
             pending: Vec::new(),
         }))
     }
+}
+
+/// What a walk knows of an Example.
+#[derive(Default)]
+struct Seen {
+    /// Byte features of one value: name, and where it is in the Example.
+    contents: Vec<(String, std::ops::Range<usize>)>,
+    /// Integer features of one value.
+    ints: Vec<(String, i64)>,
+}
+
+impl Seen {
+    fn int(&self, names: [&str; 2]) -> Option<i64> {
+        let named = |name: &&str| self.ints.iter().find(|(known, _)| known == name);
+        names.iter().find_map(named).map(|(_, value)| *value)
+    }
+
+    fn text(&self, data: &[u8], names: [&str; 2]) -> Option<Vec<u8>> {
+        let named = |name: &&str| self.contents.iter().find(|(known, _)| known == name);
+        let (_, range) = names.iter().find_map(named)?;
+        Some(data[range.clone()].to_vec())
+    }
+}
+
+/// The fields of a message: number, and where the content of a length-delimited one is. `None` where it is no message.
+fn message(
+    data: &[u8],
+    within: std::ops::Range<usize>,
+) -> Option<Vec<(u64, std::ops::Range<usize>)>> {
+    let mut fields = Vec::new();
+    let mut at = within.start;
+    let varint = |at: &mut usize| {
+        let mut rest = data.get(*at..within.end)?;
+        let before = rest.len();
+        let value = prost::encoding::decode_varint(&mut rest).ok()?;
+        *at += before - rest.len();
+        Some(value)
+    };
+    while at < within.end {
+        let key = varint(&mut at)?;
+        let range = match key & 7 {
+            0 => {
+                let start = at;
+                varint(&mut at)?;
+                start..at
+            }
+            1 => at..at.checked_add(8)?,
+            2 => {
+                let length = usize::try_from(varint(&mut at)?).ok()?;
+                at..at.checked_add(length)?
+            }
+            5 => at..at.checked_add(4)?,
+            _ => return None,
+        };
+        if range.end > within.end {
+            return None;
+        }
+        at = range.end;
+        fields.push((key >> 3, range));
+    }
+    Some(fields)
+}
+
+/// Finds the features of an Example without copying their content.
+fn features(data: &[u8]) -> Option<Seen> {
+    let only = |fields: Vec<(u64, std::ops::Range<usize>)>, number| {
+        let mut of = fields
+            .into_iter()
+            .filter(|(n, _)| *n == number)
+            .map(|(_, range)| range);
+        (of.next(), of.next().is_none())
+    };
+    let mut seen = Seen::default();
+    for (_, features) in message(data, 0..data.len())?
+        .into_iter()
+        .filter(|(n, _)| *n == 1)
+    {
+        for (_, entry) in message(data, features)?
+            .into_iter()
+            .filter(|(n, _)| *n == 1)
+        {
+            let fields = message(data, entry)?;
+            let (Some(key), _) = only(fields.clone(), 1) else {
+                continue;
+            };
+            let name = String::from_utf8_lossy(&data[key]).into_owned();
+            let (Some(feature), _) = only(fields, 2) else {
+                continue;
+            };
+            for (kind, list) in message(data, feature)? {
+                match kind {
+                    1 => {
+                        if let (Some(value), true) = only(message(data, list)?, 1) {
+                            seen.contents.push((name.clone(), value));
+                        }
+                    }
+                    3 => {
+                        // One value is the same bytes whether lists are packed or not.
+                        if let (Some(value), true) = only(message(data, list)?, 1) {
+                            let mut packed = &data[value];
+                            if let Ok(value) = prost::encoding::decode_varint(&mut packed)
+                                && packed.is_empty()
+                            {
+                                seen.ints.push((name.clone(), value as i64));
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    Some(seen)
+}
+
+/// Reads up to so many bytes; memory grows with what there is, not with what is announced.
+fn some(shard: &mut (dyn Read + Send), most: u64, into: &mut Vec<u8>) -> io::Result<()> {
+    into.clear();
+    shard.take(most).read_to_end(into).map(drop)
+}
+
+/// Walks a TFRecord file made by anybody: framing, checksums, and what each Example holds.
+fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io::Result<()> {
+    let stem = name
+        .rsplit('/')
+        .next()
+        .unwrap_or(name)
+        .split('.')
+        .next()
+        .unwrap_or(name);
+    let u32_at =
+        |bytes: &[u8], at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let (mut head, mut data) = (Vec::new(), Vec::new());
+    let mut offset = 0;
+    for number in 0.. {
+        let key = format!("{stem}/{number:08}");
+        let finding = |what: &str| Finding::new(name, what).sample(&key);
+        some(shard, HEAD_BYTES, &mut head)?;
+        if head.is_empty() {
+            return Ok(());
+        }
+        if head.len() < HEAD_BYTES as usize {
+            let end = offset + head.len() as u64;
+            visit.found(finding("file ends inside a record's length").range(offset, end));
+            return Ok(());
+        }
+        let length = u64::from_le_bytes(std::array::from_fn(|i| head[i]));
+        if u32_at(&head, 8) != masked(crc32c::crc32c(&head[..8])) || length > MAX_EXAMPLE {
+            // Without a length there is no next record.
+            let what = finding("length of the record, by its crc32c: what follows cannot be read");
+            visit.found(what.range(offset, offset + HEAD_BYTES));
+            return Ok(());
+        }
+        some(shard, length + TAIL_BYTES, &mut data)?;
+        let end = offset + HEAD_BYTES + length + TAIL_BYTES;
+        if (data.len() as u64) < length + TAIL_BYTES {
+            let there = offset + HEAD_BYTES + data.len() as u64;
+            visit.found(
+                finding("file ends inside this record")
+                    .values(end, there)
+                    .range(there, end),
+            );
+            return Ok(());
+        }
+        let sum = u32_at(&data, length as usize);
+        data.truncate(length as usize);
+        if sum != masked(crc32c::crc32c(&data)) {
+            visit.found(finding("content of the record, by its crc32c").range(offset, end));
+        }
+        let mut row = SampleRecord {
+            key: key.clone(),
+            label: NO_LABEL,
+            offset,
+            length: end - offset,
+            ..SampleRecord::default()
+        };
+        let mut class = None;
+        match features(&data) {
+            None => visit.noted(finding(
+                "not a tf.train.Example: its features are not known",
+            )),
+            Some(seen) => {
+                let label = seen.int(["image/class/label", "label"]);
+                row.label = label
+                    .and_then(|label| u32::try_from(label).ok())
+                    .unwrap_or(NO_LABEL);
+                class = seen.text(&data, ["image/class/synset", "image/class/text"]);
+                let file = seen.text(&data, ["image/filename", "file_name"]);
+                row.source_path = SourcePath::new(file.unwrap_or_default());
+                for (name, range) in seen.contents {
+                    let content = &data[range.clone()];
+                    if is_image(&name) {
+                        row.image = probe(content, Validate::Header, 0).unwrap_or(None);
+                    }
+                    row.fields.push(FieldRecord {
+                        name,
+                        offset: offset + HEAD_BYTES + range.start as u64,
+                        length: range.len() as u64,
+                        crc32: crc32fast::hash(content),
+                    });
+                }
+            }
+        }
+        visit.sample(row, class.map(|class| crate::sample::show(&class)));
+        offset = end;
+    }
+    Ok(())
+}
+
+/// Whether a feature of this name holds the image, in either schema.
+pub fn is_image(name: &str) -> bool {
+    [Schema::Imagenet, Schema::Tfds]
+        .iter()
+        .any(|schema| schema.features().0 == name)
 }
 
 struct TfRecordPacker<'a> {
@@ -411,9 +636,9 @@ impl Packer for TfRecordPacker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::test::walk as walk_through;
     use crate::format::test::{Members, check, names, pack, samples};
-    use crate::record::SampleRecord;
-    use crate::sample::{SourcePath, hex, unhex};
+    use crate::sample::{hex, unhex};
     use proptest::prelude::*;
 
     fn layout(schema: Schema) -> TfRecord {
@@ -605,6 +830,41 @@ mod tests {
                 prop_assert_eq!(&feature["label"], &int(i64::from(*label)));
             }
             prop_assert_eq!(check(&layout, &bytes, &record), vec![]);
+        }
+
+        #[test]
+        fn a_walk_finds_what_was_packed_and_every_flip(members in samples(), at in any::<prop::sample::Index>()) {
+            for schema in [Schema::Imagenet, Schema::Tfds] {
+                let (mut bytes, record) = pack(&layout(schema), &members);
+                let walked = walk_through(&layout(schema), &bytes);
+                prop_assert_eq!((walked.found.len(), walked.noted.len(), walked.rows.len()), (0, 0, record.samples.len()));
+                for (walked, row) in walked.rows.iter().zip(&record.samples) {
+                    prop_assert_eq!((walked.offset, walked.length), (row.offset, row.length));
+                    prop_assert_eq!(walked.label, row.label + schema.label_base());
+                    for field in &row.fields {
+                        let same = |other: &&FieldRecord| other.offset == field.offset && other.length == field.length;
+                        prop_assert_eq!(walked.fields.iter().find(same).unwrap().crc32, field.crc32);
+                    }
+                }
+                if !bytes.is_empty() {
+                    let at = at.index(bytes.len());
+                    bytes[at] ^= 4;
+                    prop_assert_eq!(walk_through(&layout(schema), &bytes).found.len(), 1);
+                }
+            }
+        }
+
+        #[test]
+        fn hostile_examples_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), length in any::<u64>()) {
+            features(&bytes);
+            let frame = |length: u64, data: &[u8]| {
+                let length = length.to_le_bytes();
+                let sum = |bytes: &[u8]| masked(crc32c::crc32c(bytes)).to_le_bytes();
+                [&length[..], &sum(&length), data, &sum(data)].concat()
+            };
+            walk_through(&layout(Schema::Tfds), &bytes);
+            walk_through(&layout(Schema::Tfds), &frame(length, &bytes));
+            prop_assert_eq!(walk_through(&layout(Schema::Tfds), &frame(bytes.len() as u64, &bytes)).found.len(), 0);
         }
 
         #[test]

@@ -25,9 +25,9 @@ impl Exporter for Dali {
     }
 
     fn shard(&self, shard: &ShardEntry, record: &ShardRecord) -> Result<Vec<File>> {
-        let text = match shard.name.ends_with(".tfrecord") {
-            true => records(record),
-            false => members(record),
+        let text = match shard.name.ends_with(".tar") {
+            true => members(record),
+            false => records(record),
         };
         Ok(vec![(
             format!("{}.idx", stem(&shard.name)),

@@ -136,6 +136,18 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
+/// Where a file of this name lies that is to be beside the shards.
+fn beside(manifest: &Manifest, name: &str) -> String {
+    let first = manifest
+        .shards()
+        .next()
+        .map(|(_, shard)| shard.name.as_str());
+    match first.and_then(|shard| shard.rsplit_once('/')) {
+        Some((dir, _)) => format!("{dir}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
 /// A name without the last of its extensions.
 fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Exporter, Facts, File, base, json, timm};
+use super::{Exporter, Facts, File, base, beside, json, timm};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::plan::Recipe;
@@ -21,6 +21,6 @@ impl Exporter for OpenClip {
             .shards()
             .map(|(_, shard)| (base(&shard.name), shard.samples));
         let sizes: BTreeMap<&str, u64> = shards.collect();
-        Ok(vec![("data/sizes.json".to_owned(), json(&sizes)?)])
+        Ok(vec![(beside(manifest, "sizes.json"), json(&sizes)?)])
     }
 }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json as value};
 
 use super::{Exporter, Facts, File, json};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::manifest::{Manifest, SplitEntry};
 use crate::plan::{Compression, Recipe};
@@ -30,6 +30,17 @@ impl Exporter for Tfds {
     }
 
     fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
+        for split in &manifest.splits {
+            for (number, shard) in split.shards.iter().enumerate() {
+                let expected = format!("data/{}-{number:05}.tfrecord", split.name);
+                if shard.name != expected {
+                    return Err(Error::usage(format!(
+                        "--index tfds: {} would have to be named {expected} for TFDS to find it: convert the images anew, or drop this index",
+                        shard.name
+                    )));
+                }
+            }
+        }
         let (image, label) = manifest.recipe.schema.features();
         Ok(vec![
             (

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Exporter, Facts, File, base, json};
+use super::{Exporter, Facts, File, base, beside, json};
 use crate::error::Result;
 use crate::format::Format;
 use crate::manifest::{Manifest, SplitEntry};
@@ -57,7 +57,7 @@ impl Exporter for Timm {
         }
         let splits = manifest.splits.iter().map(split).collect();
         Ok(vec![(
-            "data/_info.json".to_owned(),
+            beside(manifest, "_info.json"),
             json(&Info { splits })?,
         )])
     }

@@ -197,7 +197,7 @@ fn a_label_file_that_is_missing_or_contradicts_itself_is_refused() {
     data.refuses(
         &["--labels", "/no/such/file"],
         2,
-        &["/no/such/file", "readable label file"],
+        &["/no/such/file", "give a readable file"],
     );
     let file = beside(&data, "labels", "1.JPEG,cat\n1.JPEG,dog\n");
     data.refuses(
@@ -239,7 +239,12 @@ fn files_that_share_an_images_stem_are_its_fields() {
         .file("cat/0001.txt", "another cat")
         .file("cat/0000.JSON", "{\"boxes\": []}")
         .file("cat/0001.empty", "");
-    let output = data.convert(&[]);
+    data.refuses(
+        &[],
+        3,
+        &["1 of 2 samples have no `json` file", "cat/0001.jpg", "--missing-fields fill"],
+    );
+    let output = data.convert(&["--missing-fields", "keep"]);
     assert_eq!(output.member("cat/0001", "txt"), b"another cat");
     assert_eq!(output.member("cat/0000", "json"), b"{\"boxes\": []}");
     assert_eq!(output.member("cat/0001", "empty"), b"");

@@ -25,7 +25,7 @@ fn varied() -> Dataset {
         .pictures(&["a/ü x.v1.jpg", "cat/deep/er/1.JPEG"])
 }
 
-const SMALL: [&str; 3] = ["--shard-size", "30kB", "--json"];
+const SMALL: [&str; 5] = ["--shard-size", "30kB", "--json", "--missing-fields", "keep"];
 
 fn with(flags: &[&str]) -> Vec<String> {
     [&SMALL, flags]
