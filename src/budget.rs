@@ -185,7 +185,8 @@ fn cgroup_dir() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Cut, Order, PLAN_KIND, Recipe};
+    use crate::plan::PLAN_KIND;
+    use crate::recipe::{Cut, Order, Recipe};
 
     const READER_BYTES: u64 = 40 << 10;
 

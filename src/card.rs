@@ -5,7 +5,8 @@
 
 use std::fmt::Write;
 
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, SplitEntry};
+use crate::recipe::{Compression, Format};
 use crate::units::{bytes_text, classes, count_text, counted};
 
 /// Renders the card.
@@ -17,16 +18,8 @@ pub fn render(manifest: &Manifest) -> String {
 }
 
 fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
-    let extension = manifest.recipe.extension();
-    writeln!(card, "---\nconfigs:\n- config_name: default\n  data_files:")?;
-    for split in &manifest.splits {
-        writeln!(
-            card,
-            "  - split: {0}\n    path: data/{0}-*.{extension}",
-            split.name
-        )?;
-    }
-    writeln!(card, "---\n\n# {}\n", manifest.name)?;
+    configs(card, manifest)?;
+    writeln!(card, "# {}\n", manifest.name)?;
     writeln!(
         card,
         "{} in {}, {} in {}.
@@ -58,35 +51,183 @@ fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
         )?;
     }
     examples(card, manifest)?;
-    writeln!(card, "\n## Classes\n\n| label | class |\n|---:|---|")?;
-    for (label, class) in manifest.names.classes.iter().enumerate() {
+    if manifest.names.classes.is_empty() {
+        return Ok(());
+    }
+    if !manifest.names.texts.is_empty() {
         writeln!(
             card,
-            "| {label} | `{}` |",
-            class.replace('|', "\\|").replace('`', "'")
+            "\n## Classes\n\n| label | class | name |\n|---:|---|---|"
         )?;
+        for (label, (class, text)) in manifest
+            .names
+            .classes
+            .iter()
+            .zip(&manifest.names.texts)
+            .enumerate()
+        {
+            writeln!(card, "| {label} | `{}` | {} |", cell(class), cell(text))?;
+        }
+        return Ok(());
+    }
+    writeln!(card, "\n## Classes\n\n| label | class |\n|---:|---|")?;
+    for (label, class) in manifest.names.classes.iter().enumerate() {
+        writeln!(card, "| {label} | `{}` |", cell(class))?;
     }
     Ok(())
 }
 
+/// Text as a cell of a table holds it.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('`', "'")
+}
+
+/// What HuggingFace is to load, where it can.
+fn configs(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
+    let recipe = &manifest.recipe;
+    let loads = match recipe.format {
+        Format::WebDataset => !matches!(recipe.compress, Compression::Zstd { .. }),
+        Format::TfRecord => false,
+        Format::Parquet => true,
+    };
+    if !loads {
+        return Ok(());
+    }
+    writeln!(card, "---\nconfigs:\n- config_name: default\n  data_files:")?;
+    for split in &manifest.splits {
+        match pattern(manifest, split) {
+            Some(pattern) => writeln!(card, "  - split: {}\n    path: {pattern}", split.name)?,
+            None => {
+                writeln!(card, "  - split: {}\n    path:", split.name)?;
+                for shard in &split.shards {
+                    writeln!(card, "    - {}", shard.name)?;
+                }
+            }
+        }
+    }
+    writeln!(card, "---\n")
+}
+
+/// What the shards of a split end in.
+fn extension(manifest: &Manifest) -> String {
+    let recipe = &manifest.recipe;
+    format!(
+        "{}{}",
+        recipe.layout().extension(),
+        recipe.compress.suffix()
+    )
+}
+
+/// A glob of a split's shards, unless somebody else named them.
+fn pattern(manifest: &Manifest, split: &SplitEntry) -> Option<String> {
+    (!manifest.recipe.foreign).then(|| format!("data/{}-*.{}", split.name, extension(manifest)))
+}
+
 fn examples(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
-    let Some(split) = manifest.splits.first() else {
+    let Some(split) = manifest.splits.first().filter(|_| !manifest.recipe.foreign) else {
         return Ok(());
     };
+    writeln!(card, "\n## Reading it\n")?;
+    match manifest.recipe.format {
+        Format::WebDataset => tar_examples(card, manifest, split)?,
+        Format::TfRecord => tensorflow_example(card, manifest, split)?,
+        Format::Parquet => writeln!(
+            card,
+            r#"`image` is the image's file, unchanged, with its name; `label` is the number of its class.
+
+HuggingFace datasets:
+
+```python
+from datasets import load_dataset
+
+dataset = load_dataset(".", split="{name}", streaming=True)
+```
+
+DuckDB (pandas, polars and pyarrow read the same files):
+
+```sql
+SELECT label, image.path, octet_length(image.bytes) FROM 'data/{name}-*.parquet';
+```"#,
+            name = split.name
+        )?,
+    }
+    writeln!(
+        card,
+        r#"
+Where every sample lies, with DuckDB (pandas and polars read the same files):
+
+```sql
+SELECT class, count(*) FROM 'index/*.parquet' GROUP BY class;
+```
+
+Whether it is intact: `shardpack verify . --level data`."#
+    )
+}
+
+fn tensorflow_example(
+    card: &mut String,
+    manifest: &Manifest,
+    split: &SplitEntry,
+) -> std::fmt::Result {
+    let (image, label) = manifest.recipe.schema.features();
+    let compression = match manifest.recipe.compress {
+        Compression::None => "",
+        Compression::Gzip { .. } => ", compression_type=\"GZIP\"",
+        Compression::Zstd { .. } => {
+            return writeln!(
+                card,
+                "Each record is a `tf.train.Example` with `{image}` and `{label}`. TensorFlow does not read zstd: unpack the files with `zstd -d` first."
+            );
+        }
+    };
+    writeln!(
+        card,
+        r#"Each record is a `tf.train.Example`: `{image}` is the image's file, unchanged, and `{label}` the number of its class{base}.
+
+TensorFlow:
+
+```python
+import tensorflow as tf
+
+features = {{
+    "{image}": tf.io.FixedLenFeature([], tf.string),
+    "{label}": tf.io.FixedLenFeature([], tf.int64),
+}}
+files = tf.io.gfile.glob("data/{name}-*.{extension}")
+dataset = tf.data.TFRecordDataset(files{compression}).map(lambda record: tf.io.parse_single_example(record, features))
+for sample in dataset:
+    image, label = tf.io.decode_image(sample["{image}"]), int(sample["{label}"])
+```"#,
+        base = match manifest.recipe.label_base {
+            0 => "",
+            _ => ", counted from 1",
+        },
+        name = split.name,
+        extension = extension(manifest)
+    )
+}
+
+fn tar_examples(card: &mut String, manifest: &Manifest, split: &SplitEntry) -> std::fmt::Result {
     let name = &split.name;
     let last = split.shards.len().saturating_sub(1);
-    let range = if last == 0 {
-        format!("data/{name}-00000.tar")
-    } else {
-        format!("data/{name}-{{00000..{last:05}}}.tar")
+    let extension = extension(manifest);
+    let range = match last {
+        0 => format!("data/{name}-00000.{extension}"),
+        _ => format!("data/{name}-{{00000..{last:05}}}.{extension}"),
+    };
+    writeln!(
+        card,
+        "Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged, and `cls`, its label as a decimal number."
+    )?;
+    // Python before 3.14 has no zstd.
+    let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
+    let range = match zstd {
+        true => format!("pipe:zstd -dc {range}"),
+        false => range,
     };
     writeln!(
         card,
         r#"
-## Reading it
-
-Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged, and `cls`, its label as a decimal number.
-
 WebDataset:
 
 ```python
@@ -95,8 +236,14 @@ import webdataset as wds
 dataset = wds.WebDataset("{range}", shardshuffle=False)
 for sample in dataset:
     label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
-```
-
+```"#
+    )?;
+    if zstd {
+        return Ok(());
+    }
+    writeln!(
+        card,
+        r#"
 HuggingFace datasets:
 
 ```python
@@ -116,14 +263,6 @@ for split in manifest["splits"]:
         with tarfile.open(shard["name"]) as tar:
             for member in tar:
                 content = tar.extractfile(member).read()
-```
-
-Where every sample lies, with DuckDB (pandas and polars read the same files):
-
-```sql
-SELECT class, count(*) FROM 'index/*.parquet' GROUP BY class;
-```
-
-Whether it is intact: `shardpack verify . --level data`."#
+```"#
     )
 }

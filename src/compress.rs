@@ -9,10 +9,11 @@ use std::io::{self, Read, Write};
 use flate2::{GzBuilder, bufread::GzDecoder, write::GzEncoder};
 use zstd::stream::write::Encoder;
 
+use crate::budget::STREAM_ABOVE_BYTES;
 use crate::checksum::{Digest, SCAN_BYTES, Sum};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Body, Out, Spot};
-use crate::plan::Compression;
+use crate::recipe::Compression;
 use crate::record::FrameRecord;
 
 /// A seekable frame ends with the first sample that fills it to this: small enough to be read for one sample, large enough
@@ -53,15 +54,15 @@ impl Compression {
                     ..=4 => 8,
                     5..=8 => 20,
                     9..=12 => 48,
-                    13..=15 => 64,
+                    13..=15 => 72,
                     _ => 112,
                 };
-                // A frame before and after.
                 mib(context)
-                    + if seekable {
-                        2 * MAX_FRAME_BYTES as u64
-                    } else {
-                        0
+                    + match seekable {
+                        // A frame before and after.
+                        true => 2 * MAX_FRAME_BYTES as u64,
+                        // The window of a second attempt, see `pipeline`.
+                        false => STREAM_ABOVE_BYTES,
                     }
             }
         }
@@ -539,6 +540,35 @@ mod tests {
             out.write(&vec![0; length], None).unwrap();
             assert!(out.broke_pledge());
             assert_eq!(out.position(), length as u64);
+        }
+    }
+
+    #[test]
+    fn a_compressor_holds_what_it_says_at_every_level() {
+        use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, zstd_sys::ZSTD_EndDirective};
+        let input = vec![7; 1 << 20];
+        for level in 1..=19 {
+            let mut context = CCtx::create();
+            context
+                .set_parameter(CParameter::CompressionLevel(level))
+                .unwrap();
+            context.set_pledged_src_size(Some(1 << 30)).unwrap();
+            let mut packed = vec![0; 2 << 20];
+            let mut out = OutBuffer::around(&mut packed);
+            let mut bytes = InBuffer::around(&input);
+            context
+                .compress_stream2(&mut out, &mut bytes, ZSTD_EndDirective::ZSTD_e_continue)
+                .unwrap();
+            let said = Compression::Zstd {
+                level,
+                seekable: false,
+            }
+            .memory_bytes();
+            assert!(
+                context.sizeof() as u64 <= said,
+                "level {level}: {} of {said}",
+                context.sizeof()
+            );
         }
     }
 

@@ -34,6 +34,7 @@ pub mod probe;
 pub mod progress;
 pub mod publish;
 pub mod reactor;
+pub mod recipe;
 pub mod record;
 pub mod resume;
 pub mod run;

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Names, Recipe};
+use crate::recipe::{Names, Recipe};
 use crate::record::Remark;
 use crate::store::{Sink, check_name};
 

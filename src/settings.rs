@@ -9,15 +9,16 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Result, reason};
-use crate::format::Format;
-use crate::format::tfrecord::Schema;
 use crate::gc::Rules as Removal;
 use crate::index;
 use crate::labels::Labels;
-use crate::plan::{Compression, Cut, Missing, Order, Plan, Recipe};
+use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::probe::Validate;
 use crate::progress::Counters;
+use crate::recipe::Format;
+use crate::recipe::Schema;
+use crate::recipe::{Compression, Cut, Missing, Order, Recipe};
 use crate::sample::{SourcePath, show};
 use crate::scan::Rules;
 use crate::signal::Stop;
@@ -69,7 +70,9 @@ impl Running {
         let overhead = Overhead {
             reads: source.reads(),
             bytes: source.overhead_bytes() + sink.writing_bytes(),
-            job_bytes: source.stream_bytes(),
+            job_bytes: source.stream_bytes()
+                + plan.recipe.compress.memory_bytes()
+                + plan.recipe.layout().memory_bytes(&plan.names),
         };
         divide(self.memory, jobs, overhead, plan)
     }

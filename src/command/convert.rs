@@ -19,8 +19,9 @@ pub fn run(
     let sink = store::sink(&planning.destination, &running.access)?;
     let draft = plan::draft(planning, source.as_ref(), sink.as_ref(), running)?;
     if dry_run {
-        return Ok(Summary::text(plan::describe(&draft, source.as_ref())));
+        return Ok(Summary::text(plan::describe(&draft, source.as_ref())?));
     }
+    plan::tell_saving(&draft, source.as_ref())?;
     // Before anything is written: a destination is not claimed for a run that cannot start.
     let budget = running.budget(&draft.plan, source.as_ref(), sink.as_ref())?;
     let (published, stored) = std::thread::scope(|scope| {

@@ -223,6 +223,11 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
         "width": row.image.map(|image| image.width),
         "height": row.image.map(|image| image.height),
         "fields": fields,
+        "frame": row.frame.map(|frame| serde_json::json!({
+            "offset": frame.offset,
+            "length": frame.length,
+            "start": frame.start,
+        })),
     });
     serde_json::to_string_pretty(&value)
         .map(|text| text + "\n")

@@ -6,6 +6,7 @@ use super::summary::Summary;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, STATE};
 use crate::plan::Draft;
+use crate::recipe::{Compression, Format};
 use crate::resume::{self, Stored};
 use crate::scan::scan;
 use crate::settings::{Planning, Running};
@@ -20,6 +21,12 @@ const ASSUMED_LATENCY_SECONDS: f64 = 0.1;
 /// Bytes of one part of a multipart upload, for the estimate of requests.
 const ASSUMED_PART_BYTES: u64 = 16 << 20;
 
+/// Samples and bytes of source files that are compressed to see what it saves.
+const TRIED_SAMPLES: u64 = 64;
+const TRIED_BYTES: u64 = 4 << 20;
+/// Less than this is not worth the time that readers spend on unpacking.
+const WORTH_SHARE: f64 = 0.05;
+
 /// Where the source was at planning time, for `pack` without `--source`. Not part of the plan: it says nothing of the data.
 const SOURCE_FILE: &str = "source";
 
@@ -29,8 +36,9 @@ pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summ
     let sink = store::sink(&planning.destination, &running.access)?;
     let draft = draft(planning, source.as_ref(), sink.as_ref(), running)?;
     if dry_run {
-        return Ok(Summary::text(describe(&draft, source.as_ref())));
+        return Ok(Summary::text(describe(&draft, source.as_ref())?));
     }
+    tell_saving(&draft, source.as_ref())?;
     let stored = store_plan(&draft, sink.as_ref())?;
     let location = store::absolute(&planning.source);
     sink.put(&source_name(&stored.id), location.as_bytes())?;
@@ -95,11 +103,81 @@ pub fn published(draft: &Draft, sink: &dyn Sink) -> Result<Option<Manifest>> {
 }
 
 /// What a dry run prints.
-pub fn describe(draft: &Draft, source: &dyn Source) -> String {
+pub fn describe(draft: &Draft, source: &dyn Source) -> Result<String> {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write_description(&mut out, draft, source);
-    out
+    // A format whose shards are not compressed has nothing to tell.
+    if draft.plan.recipe.format != Format::Parquet {
+        out.push_str(&format!("compress  {}\n", saving(draft, source)?));
+    }
+    Ok(out)
+}
+
+/// Says what the compression that was asked for saves, and what cannot read it.
+pub fn tell_saving(draft: &Draft, source: &dyn Source) -> Result<()> {
+    let recipe = &draft.plan.recipe;
+    if recipe.compress == Compression::None {
+        return Ok(());
+    }
+    tracing::info!("{}", saving(draft, source)?);
+    if recipe.format == Format::TfRecord && matches!(recipe.compress, Compression::Zstd { .. }) {
+        tracing::warn!(
+            "TensorFlow cannot read zstd: use `--compress gzip` for tf.data, or unpack the shards first"
+        );
+    }
+    Ok(())
+}
+
+/// Compresses some samples of the whole set, and says what was saved.
+fn saving(draft: &Draft, source: &dyn Source) -> Result<String> {
+    let recipe = &draft.plan.recipe;
+    let (compress, would) = match recipe.compress {
+        Compression::None => {
+            let usual = Compression::Zstd {
+                level: 3,
+                seekable: false,
+            };
+            (usual, "would save")
+        }
+        asked => (asked, "saves"),
+    };
+    let mut tried = Vec::new();
+    let samples = draft.plan.samples();
+    let step = samples.div_ceil(TRIED_SAMPLES).max(1);
+    let mut number = 0;
+    'shards: for shard in 0..draft.plan.shards.len() {
+        let first = number;
+        number += draft.plan.shards[shard].samples;
+        // Every so many samples over all shards.
+        let skip = (step - first % step) % step;
+        for sample in draft
+            .samples(shard)
+            .skip(skip as usize)
+            .step_by(step as usize)
+        {
+            for field in sample
+                .fields
+                .iter()
+                .filter(|field| field.size <= TRIED_BYTES)
+            {
+                if tried.len() as u64 + field.size > TRIED_BYTES {
+                    break 'shards;
+                }
+                tried.extend_from_slice(&source.start(field).wait()?);
+            }
+        }
+    }
+    let packed = compress.try_on(&tried)?;
+    let share = 1.0 - packed as f64 / tried.len().max(1) as f64;
+    let verdict = match share < WORTH_SHARE {
+        true => ": not worth it for these files",
+        false => "",
+    };
+    let (percent, of) = (share * 100.0, bytes_text(tried.len() as u64));
+    Ok(format!(
+        "{compress} {would} {percent:.1} % (of {of} tried){verdict}"
+    ))
 }
 
 fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {

@@ -55,10 +55,16 @@ pub fn run(
         _ => None,
     };
     let shards = || manifest.iter().flat_map(|manifest| manifest.shards());
+    let unpacking = manifest.as_ref().map_or(0, |manifest| {
+        manifest.recipe.compress.memory_bytes()
+            + manifest.recipe.layout().memory_bytes(&manifest.names)
+    });
     let overhead = Overhead {
         reads: source.as_ref().map_or(0, |source| source.reads()),
         bytes: source.as_ref().map_or(0, |source| source.overhead_bytes()),
-        job_bytes: sink.reading_bytes() + source.as_ref().map_or(0, |source| source.stream_bytes()),
+        job_bytes: sink.reading_bytes()
+            + unpacking
+            + source.as_ref().map_or(0, |source| source.stream_bytes()),
     };
     let budget = divide_verification(
         running.memory,

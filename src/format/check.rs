@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{About, Body, Layout, Out, Spot, Watch};
 use crate::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::error::{Error, Result};
-use crate::plan::Names;
+use crate::recipe::Names;
 use crate::record::{FieldRecord, ShardRecord};
 use crate::sample::show;
 

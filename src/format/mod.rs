@@ -1,6 +1,6 @@
 //! Shard layouts: how samples become bytes, and how those bytes are checked again.
 //!
-//! A new layout is one new file and one line in [`Format::layout`]. A layout is its packer: checking a shard is packing it again
+//! A new layout is one new file and one line in [`Recipe::layout`]. A layout is its packer: checking a shard is packing it again
 //! from its record into an [`Out`] that compares instead of writing, see [`check`](check::check).
 
 pub mod check;
@@ -10,37 +10,20 @@ pub mod tfrecord;
 
 use std::io::Read;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Result;
-use crate::plan::{Names, Recipe};
 use crate::probe::ImageInfo;
+use crate::recipe::{Format, Names, Recipe};
 use crate::record::{FieldRecord, SampleRecord};
 use crate::sample::SourcePath;
 
 pub use check::Finding;
 
-/// The layouts there are, under the names of `--format`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Format {
-    /// WebDataset: plain ustar tar.
-    #[default]
-    #[serde(rename = "wds")]
-    WebDataset,
-    /// TFRecord files of `tf.train.Example`.
-    #[serde(rename = "tfrecord")]
-    TfRecord,
-    /// Parquet files of HuggingFace datasets.
-    #[serde(rename = "parquet")]
-    Parquet,
-}
-
-impl Format {
-    /// The layout of this name, as the recipe's options shape it.
-    pub fn layout(self, recipe: &Recipe) -> Box<dyn Layout> {
-        match self {
-            Format::WebDataset => Box::new(tar::Tar::new(recipe)),
-            Format::TfRecord => Box::new(tfrecord::TfRecord::new(recipe)),
+impl Recipe {
+    /// The layout of its shards.
+    pub fn layout(&self) -> Box<dyn Layout> {
+        match self.format {
+            Format::WebDataset => Box::new(tar::Tar::new(self)),
+            Format::TfRecord => Box::new(tfrecord::TfRecord::new(self)),
             Format::Parquet => Box::new(parquet::Parquet),
         }
     }
@@ -248,6 +231,10 @@ pub trait Layout: Send + Sync {
     fn defers(&self) -> bool {
         false
     }
+    /// Bytes that a packer holds besides the sample it is given.
+    fn memory_bytes(&self, _names: &Names) -> u64 {
+        0
+    }
     /// A packer for one shard.
     fn packer<'a>(&'a self, names: &'a Names) -> Result<Box<dyn Packer + 'a>>;
 }
@@ -259,8 +246,8 @@ mod test {
     use super::*;
     use crate::checksum::{Digest, Scanner};
     use crate::compress::Compressor;
-    use crate::plan::Compression;
     use crate::probe::ImageFormat;
+    use crate::recipe::Compression;
     use crate::record::ShardRecord;
     use proptest::prelude::*;
 

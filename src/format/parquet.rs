@@ -27,8 +27,8 @@ use serde_json::{Value, json};
 
 use super::{About, Body, Late, Layout, Out, Packer, Placed, Spot};
 use crate::error::{Error, Kind, Result};
-use crate::plan::Names;
 use crate::probe::image_field;
+use crate::recipe::Names;
 use crate::record::FieldRecord;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -96,6 +96,15 @@ impl Layout for Parquet {
 
     fn defers(&self) -> bool {
         true
+    }
+
+    fn memory_bytes(&self, names: &Names) -> u64 {
+        // Columns of paths and labels are encoded beside it.
+        let columns = 4 << 20;
+        match names.sidecars.is_empty() {
+            true => columns,
+            false => columns + WAITING_BYTES,
+        }
     }
 
     fn packer<'a>(&'a self, names: &'a Names) -> Result<Box<dyn Packer + 'a>> {

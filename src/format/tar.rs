@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::check::END;
 use super::{About, Body, Finding, HELD_BYTES, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::error::{Error, Result};
-use crate::plan::{Names, Recipe};
 use crate::probe::{Validate, image_field, probe};
+use crate::recipe::{Names, Recipe};
 use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
 use crate::sample::{SourcePath, show};
 

@@ -9,13 +9,12 @@ use std::io::{self, Read};
 
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
-use serde::{Deserialize, Serialize};
 
 use super::check::CHECKSUM;
 use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Names, Recipe};
 use crate::probe::{ImageFormat, ImageInfo, Validate, image_field, probe};
+use crate::recipe::{Names, Recipe, Schema};
 use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
 use crate::sample::SourcePath;
 
@@ -27,17 +26,6 @@ const HEAD_BYTES: u64 = 12;
 const TAIL_BYTES: u64 = 4;
 /// A width or height as planned: two bytes as a varint, as every one from 128 to 16383 is.
 const PLANNED_SIDE: u32 = 256;
-
-/// Names of the features.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Schema {
-    /// `image/encoded`, `image/class/label` and the others of slim and the TPU models.
-    #[default]
-    Imagenet,
-    /// `image`, `label` and `file_name`, as TFDS names them.
-    Tfds,
-}
 
 impl Schema {
     /// First label when nothing else is asked for: 0 is background for readers of the ImageNet fields.

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use super::{Exporter, File, stem};
 use crate::error::Result;
-use crate::format::Format;
 use crate::manifest::ShardEntry;
-use crate::plan::{Compression, Recipe};
+use crate::recipe::Format;
+use crate::recipe::{Compression, Recipe};
 use crate::record::ShardRecord;
 
 pub(super) struct Dali;

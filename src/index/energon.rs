@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Exporter, Facts, File, json, plain_tar};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry, SplitEntry};
-use crate::plan::Recipe;
+use crate::recipe::Recipe;
 use crate::record::ShardRecord;
 
 /// Version of the layout that is written.

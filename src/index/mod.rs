@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
-use crate::format::Format;
 use crate::manifest::{IndexFile, Manifest, ShardEntry};
-use crate::plan::{Compression, Recipe};
 use crate::probe::{ImageFormat, image_field};
+use crate::recipe::Format;
+use crate::recipe::{Compression, Recipe};
 use crate::record::ShardRecord;
 use crate::store::{Sink, at_once};
 

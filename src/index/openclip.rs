@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{Exporter, Facts, File, base, beside, json, timm};
 use crate::error::Result;
 use crate::manifest::Manifest;
-use crate::plan::Recipe;
+use crate::recipe::Recipe;
 
 pub(super) struct OpenClip;
 

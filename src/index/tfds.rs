@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json as value};
 
 use super::{Exporter, Facts, File, json};
 use crate::error::{Error, Result};
-use crate::format::Format;
 use crate::manifest::{Manifest, SplitEntry};
-use crate::plan::{Compression, Recipe};
+use crate::recipe::Format;
+use crate::recipe::{Compression, Recipe};
 use crate::sample::show;
 
 /// Bytes that frame a record.

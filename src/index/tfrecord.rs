@@ -4,9 +4,9 @@
 
 use super::{Exporter, File, dali, stem};
 use crate::error::Result;
-use crate::format::Format;
 use crate::manifest::ShardEntry;
-use crate::plan::{Compression, Recipe};
+use crate::recipe::Format;
+use crate::recipe::{Compression, Recipe};
 use crate::record::ShardRecord;
 
 pub(super) struct TfIndex;

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::{Exporter, Facts, File, base, beside, json};
 use crate::error::Result;
-use crate::format::Format;
 use crate::manifest::{Manifest, SplitEntry};
-use crate::plan::{Compression, Recipe};
+use crate::recipe::Format;
+use crate::recipe::{Compression, Recipe};
 
 pub(super) struct Timm;
 

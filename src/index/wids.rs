@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Exporter, Facts, File, json, plain_tar};
 use crate::error::Result;
 use crate::manifest::Manifest;
-use crate::plan::Recipe;
+use crate::recipe::Recipe;
 
 pub(super) struct Wids;
 

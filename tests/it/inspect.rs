@@ -11,7 +11,14 @@ fn converted() -> (Dataset, Output) {
         .class("cat", 6)
         .class("dog", 6)
         .file("cat/0002.txt", "a cat");
-    let output = data.convert(&["--shards", "3", "--name", "pets", "--missing-fields", "keep"]);
+    let output = data.convert(&[
+        "--shards",
+        "3",
+        "--name",
+        "pets",
+        "--missing-fields",
+        "keep",
+    ]);
     (data, output)
 }
 

@@ -242,7 +242,11 @@ fn files_that_share_an_images_stem_are_its_fields() {
     data.refuses(
         &[],
         3,
-        &["1 of 2 samples have no `json` file", "cat/0001.jpg", "--missing-fields fill"],
+        &[
+            "1 of 2 samples have no `json` file",
+            "cat/0001.jpg",
+            "--missing-fields fill",
+        ],
     );
     let output = data.convert(&["--missing-fields", "keep"]);
     assert_eq!(output.member("cat/0001", "txt"), b"another cat");

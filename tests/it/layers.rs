@@ -11,7 +11,10 @@ const LAYERS: [(&str, &[&str]); 6] = [
     ("run", &["main", "lib", "run"]),
     ("command", &["command"]),
     ("settings", &["settings", "cli"]),
-    ("stages", &["pipeline", "publish", "verify", "resume", "gc", "foreign"]),
+    (
+        "stages",
+        &["pipeline", "publish", "verify", "resume", "gc", "foreign"],
+    ),
     (
         "parts",
         &[
@@ -31,7 +34,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
         "values",
         &[
             "plan", "manifest", "record", "sample", "error", "policy", "labels", "listing",
-            "buffer", "probe", "checksum", "card", "units",
+            "buffer", "probe", "checksum", "card", "units", "recipe",
         ],
     ),
 ];
@@ -61,7 +64,10 @@ const LIBRARIES: [(&str, &[&str]); 14] = [
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
     // In `format/mod.rs` it is the name of our own module.
-    ("parquet", &["record.rs", "format/parquet.rs", "format/mod.rs"]),
+    (
+        "parquet",
+        &["record.rs", "format/parquet.rs", "format/mod.rs"],
+    ),
     ("rusqlite", &["index/energon.rs"]),
     ("prost", &["format/tfrecord.rs", "format/parquet.rs"]),
     ("crc32c", &["format/tfrecord.rs"]),

@@ -28,5 +28,7 @@ mod manifest;
 mod layers;
 // S3 on both ends, and everything that can go wrong with it.
 mod s3;
+// Every format and compression, reader indexes, and shards of others.
+mod formats;
 // The examples of README.md and docs/.
 mod docs;
