@@ -1,14 +1,14 @@
 //! shardpack turns an ImageFolder tree into large sequential shards that training jobs stream, and proves that they are intact.
 //!
 //! ```text
-//! list → scan → plan → claim → read ahead → pack → digest → put → record → publish
+//! list → scan → plan → claim → read ahead → pack → compress → digest → put → record → publish
 //! ```
 //!
 //! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
 //! workers, one thread owning one shard; `publish` runs once, from records alone.
 //!
-//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`], [`gc`]) → parts ([`store`],
-//! [`format`], [`lookahead`]) → values ([`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
+//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`verify`], [`resume`], [`gc`], [`foreign`]) → parts ([`store`],
+//! [`format`], [`compress`], [`index`], [`lookahead`]) → values ([`recipe`], [`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
 //! the map with a sentence for each module.
 
 pub mod budget;

@@ -150,7 +150,7 @@ fn write_report(
         Some(manifest) => writeln!(out, "plan     {}", manifest.plan)?,
         None => writeln!(
             out,
-            "plan     none: tars of somebody else, checked for structure only"
+            "plan     none: shards of somebody else, checked for structure only"
         )?,
     }
     if manifest.is_some() {

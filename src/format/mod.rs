@@ -270,17 +270,15 @@ mod test {
         );
         let sample = ("[a-zA-Z0-9_-]{1,30}/[a-zA-Z0-9_-]{1,30}", 0u32..3, fields);
         proptest::collection::vec(sample, 0..8).prop_map(|samples| {
-            let sample = |(number, (key, label, (image, text))): (
-                usize,
-                (String, u32, (Vec<u8>, String)),
-            )| {
+            let mut members = Members::new();
+            for (number, (key, label, (image, text))) in samples.into_iter().enumerate() {
                 let fields = vec![
                     ("jpg".to_owned(), image),
                     ("txt".to_owned(), text.into_bytes()),
                 ];
-                (format!("{number}{key}"), label, fields)
-            };
-            samples.into_iter().enumerate().map(sample).collect()
+                members.push((format!("{number}{key}"), label, fields));
+            }
+            members
         })
     }
 
