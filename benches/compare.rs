@@ -7,8 +7,8 @@
 //! |---|---|
 //! | `BENCH_ROUNDS` | runs of each contender (5) |
 //! | `BENCH_FILES` | files in the tree (20000, 100 KB each); planning is measured with a hundred times as many |
-//! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, `s3`, and `shardpack`, `tar`, `shardwriter`, `floor` |
-//! | `BENCH_PYTHON` | a Python with webdataset (`.venv/bin/python`) |
+//! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, `s3`, `tfrecord`, `zstd`, and `shardpack`, `tar`, `shardwriter`, `floor` |
+//! | `BENCH_PYTHON` | a Python with webdataset and TensorFlow (`.venv/bin/python`) |
 //! | `SHARDPACK_BIN` | the program to measure |
 
 #[path = "compare/floor.rs"]
@@ -30,7 +30,12 @@ use std::thread;
 
 use measure::{Contender, Series, in_turns};
 
-const SECTIONS: [&str; 6] = ["warm", "fsync", "verify", "slow", "plan", "s3"];
+const SECTIONS: [&str; 8] = [
+    "warm", "fsync", "verify", "slow", "plan", "s3", "tfrecord", "zstd",
+];
+/// Texts of the tree that compression is measured with, and bytes of each.
+const TEXTS: usize = 4000;
+const TEXT_BYTES: usize = 250_000;
 const CONTENDERS: [&str; 4] = ["shardpack", "tar", "shardwriter", "floor"];
 const MEMORY: &str = "512MiB";
 const MEMORY_BYTES: f64 = 512.0 * 1024.0 * 1024.0;
@@ -129,13 +134,15 @@ impl Bench {
     }
 
     fn run(&self) -> io::Result<()> {
-        let sections: [fn(&Self) -> io::Result<()>; 6] = [
+        let sections: [fn(&Self) -> io::Result<()>; 8] = [
             Self::warm,
             Self::fsync,
             Self::verify,
             Self::slow,
             Self::plan,
             Self::s3,
+            Self::tfrecord,
+            Self::zstd,
         ];
         for (name, section) in SECTIONS.iter().zip(sections) {
             if self.wanted(name, &SECTIONS) {
@@ -244,6 +251,159 @@ impl Bench {
             .arg(out)
             .args(fsync.then_some("--fsync"));
         Ok(command)
+    }
+
+    /// Writes TFRecords, against TensorFlow's own writer and a loop that only copies.
+    fn tfrecord(&self) -> io::Result<()> {
+        let (tree, out) = (self.tree(self.files)?, self.dir.join("out"));
+        let bytes = floor::bytes(&tree)? as f64;
+        self.heading(
+            "TFRecord, warm cache, no fsync",
+            &format!("{} files, {:.2} GB", self.files, bytes / 1e9),
+        );
+        floor::read(&tree)?;
+        let prepare = |name: &'static str| {
+            let (tree, out) = (&tree, &out);
+            move || {
+                if name == "floor" {
+                    return self.converter("floor", tree, out, false);
+                }
+                fresh(out)?;
+                if name == "shardpack" {
+                    let mut command = self.shardpack_convert(tree, out);
+                    command.args(["--no-fsync", "--format", "tfrecord", "--schema", "tfds"]);
+                    return Ok(command);
+                }
+                let mut command = Command::new(&self.python);
+                command
+                    .arg("benches/tfrecord_writer.py")
+                    .arg(tree.join("train"))
+                    .arg(out);
+                Ok(command)
+            }
+        };
+        let contenders = ["shardpack", "tensorflow", "floor"].map(|name| Contender {
+            name,
+            prepare: Box::new(prepare(name)),
+        });
+        let series = in_turns(self.rounds, contenders.into());
+        remove(&out)?;
+        for series in &series {
+            print_series(
+                series,
+                &format!("{:6.0} files/s", self.files as f64 / series.median()),
+            );
+        }
+        let ratio = |slower, faster| Some(median(&series, slower)? / median(&series, faster)?);
+        self.goal(
+            "tensorflow / shardpack",
+            ratio("tensorflow", "shardpack"),
+            Goal::AtLeast(10.0),
+        );
+        self.goal(
+            "shardpack / floor",
+            ratio("shardpack", "floor"),
+            Goal::AtMost(1.15),
+        );
+        self.memory_goal(find(&series, "shardpack"));
+        Ok(())
+    }
+
+    /// Compresses texts, against the zstd tool on one core.
+    fn zstd(&self) -> io::Result<()> {
+        let out = self.dir.join("out");
+        let tree = self.text_tree()?;
+        let plain = self.dir.join("texts-plain");
+        fresh(&plain)?;
+        let convert = |out: &Path| {
+            let mut command = self.shardpack_convert(&tree, out);
+            command.args(["--no-fsync", "--shard-size", "100MB"]);
+            command
+        };
+        if let Err(message) = measure::run(&mut convert(&plain)) {
+            println!("\nzstd: not measured: {message}");
+            return Ok(());
+        }
+        let shards = plain.join("shards/data");
+        let bytes = floor::bytes(&shards)? as f64;
+        self.heading("zstd:3 over texts", &format!("{:.2} GB", bytes / 1e9));
+        let ours = || {
+            fresh(&out)?;
+            let mut command = convert(&out);
+            command.args(["--compress", "zstd:3"]);
+            Ok(command)
+        };
+        let zstd = || {
+            fresh(&out)?;
+            let mut command = Command::new("sh");
+            command
+                .args([
+                    "-c",
+                    "cat \"$1\"/*.tar | zstd -3 --single-thread -q -o \"$2/all.zst\"",
+                    "sh",
+                ])
+                .arg(&shards)
+                .arg(&out);
+            Ok(command)
+        };
+        let series = in_turns(
+            self.rounds,
+            vec![
+                Contender {
+                    name: "shardpack",
+                    prepare: Box::new(ours),
+                },
+                Contender {
+                    name: "zstd",
+                    prepare: Box::new(zstd),
+                },
+            ],
+        );
+        remove(&out)?;
+        remove(&plain)?;
+        for series in &series {
+            print_series(
+                series,
+                &format!("{:6.0} MB/s", bytes / 1e6 / series.median()),
+            );
+        }
+        let ratio = median(&series, "zstd")
+            .zip(median(&series, "shardpack"))
+            .map(|(zstd, ours)| zstd / ours);
+        self.goal("zstd -3 / shardpack", ratio, Goal::AtLeast(1.8));
+        self.memory_goal(find(&series, "shardpack"));
+        Ok(())
+    }
+
+    /// Small pictures, each with a text that compresses about as English does.
+    fn text_tree(&self) -> io::Result<PathBuf> {
+        self.made_once(&format!("texts-{TEXTS}"), |dir| {
+            let class = dir.join("train/n00000001");
+            fs::create_dir_all(&class)?;
+            let picture = {
+                let mut bytes = io::Cursor::new(Vec::new());
+                let image = image::RgbImage::new(8, 8);
+                image
+                    .write_to(&mut bytes, image::ImageFormat::Png)
+                    .map_err(io::Error::other)?;
+                bytes.into_inner()
+            };
+            for number in 0..TEXTS {
+                let mut state = number as u64 * 2 + 1;
+                let mut text = String::with_capacity(TEXT_BYTES + 16);
+                while text.len() < TEXT_BYTES {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    // Few words often and many words seldom.
+                    let word = ((state >> 33) % 4000) * ((state >> 45) % 4000) / 4000;
+                    text.push_str(&format!("w{word:x} "));
+                }
+                fs::write(class.join(format!("{number:05}.png")), &picture)?;
+                fs::write(class.join(format!("{number:05}.txt")), text)?;
+            }
+            Ok(())
+        })
     }
 
     /// Reads shards and checks every byte of them, against a loop that does no more than that.
