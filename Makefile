@@ -5,14 +5,15 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN    := $(TARGET)/release/shardpack
 DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
+HEAVY  := .venv/interop-heavy.stamp
 GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
-PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest tests/interop
+PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench interop interop-all clean
+.PHONY: help build demo test check bench interop interop-heavy interop-all clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary and the maker of test pictures
 	cargo build --release --bin shardpack --example imagefolder
@@ -41,20 +42,27 @@ check: ## formatting and lints, warnings denied
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 
-interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, pyarrow, duckdb; read and write S3 on moto
-	$(PYTEST) -m "not garage"
+interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
+	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
 
-interop-all: $(STAMP) build $(GARAGE) ## the same, and S3 on Garage (the first time it is built here: 12 minutes)
-	GARAGE_BIN=$(GARAGE) $(PYTEST)
+interop-heavy: $(HEAVY) build ## read them with TensorFlow, TFDS and tfrecord (the first time 330 MB are downloaded)
+	$(PYTEST) tests/interop/heavy
+
+interop-all: $(HEAVY) build $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
+	GARAGE_BIN=$(GARAGE) $(PYTEST) tests/interop
 
 bench: $(STAMP) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
 	cargo bench --bench compare
 
 clean: ## remove everything that was built, made or installed here
-	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__
+	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__ tests/interop/heavy/__pycache__
 
 $(STAMP): pyproject.toml tests/interop/make_venv
-	PYTHON=$(PYTHON) tests/interop/make_venv .venv
+	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop
+	@touch $@
+
+$(HEAVY): $(STAMP)
+	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop interop-heavy
 	@touch $@
 
 # In a target directory of its own, which cargo removes: nothing of it is shared with this project.

@@ -3,8 +3,10 @@
 SHARDPACK_BIN and IMAGEFOLDER_BIN name other binaries than those below target/release.
 """
 
+import functools
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,7 @@ def run(*words) -> str:
     return done.stdout
 
 
-def convert(source: Path, target: Path, splits: dict[str, str], *flags: str) -> Dataset:
+def convert(source: Path, splits: dict[str, str], *flags: str, target: Path) -> Dataset:
     shardpack = binary("SHARDPACK_BIN", "target/release/shardpack")
     run(shardpack, "convert", source, target, "--progress", "none", *flags)
     return Dataset(source, target, truth.read(source, splits))
@@ -46,16 +48,29 @@ def imagefolder(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def converted(imagefolder, tmp_path_factory) -> Callable[..., Dataset]:
+    """`converted(tree, *flags)`: one of the trees converted with these flags, once for all tests that ask for it."""
+
+    @functools.cache
+    def tree(name: str) -> tuple[Path, dict[str, str]]:
+        if name == "splits":
+            return imagefolder, {"train": "train", "val": "val"}
+        root = tmp_path_factory.mktemp(name)
+        getattr(trees, name)(root, sorted(imagefolder.glob("train/*/*")))
+        return root, {"train": "."}
+
+    @functools.cache
+    def dataset(name: str, *flags: str) -> Dataset:
+        return convert(*tree(name), *flags, target=tmp_path_factory.mktemp(f"{name}-shards") / "dst")
+
+    return dataset
+
+
 @pytest.fixture(scope="session", params=["splits", "awkward", "sidecars"])
-def dataset(request, imagefolder, tmp_path_factory) -> Dataset:
+def dataset(request, converted) -> Dataset:
     """Each of the trees in turn, converted into several shards."""
-    target = tmp_path_factory.mktemp(f"{request.param}-shards") / "dst"
-    if request.param == "splits":
-        return convert(imagefolder, target, {"train": "train", "val": "val"}, "--shard-size", "1MB")
-    source = tmp_path_factory.mktemp(request.param)
-    make = {"awkward": trees.awkward, "sidecars": trees.sidecars}[request.param]
-    make(source, sorted(imagefolder.glob("train/*/*")))
-    return convert(source, target, {"train": "."}, "--shard-size", "1MB")
+    return converted(request.param, "--shard-size", "1MB")
 
 
 @pytest.fixture(params=range(8))
@@ -63,5 +78,5 @@ def any_dataset(request, tmp_path) -> Dataset:
     """A tree of random names and sizes, converted into as many shards as come."""
     source = tmp_path / "source"
     trees.any_names_and_sizes(source, request.param)
-    flags = ["--validate", "none", "--shard-size", f"{20 * (request.param + 1)}KB"]
-    return convert(source, tmp_path / "dst", {"train": "."}, *flags)
+    flags = ["--validate", "none", "--missing-fields", "keep", "--shard-size", f"{20 * (request.param + 1)}KB"]
+    return convert(source, {"train": "."}, *flags, target=tmp_path / "dst")
