@@ -54,6 +54,16 @@ def sidecars(root: Path, pictures: list[Path]) -> None:
         (folder / picture.name).with_suffix(extension).write_text(json.dumps({"number": number, "boxes": [1, 2]}))
 
 
+def giants(root: Path, _: list[Path]) -> None:
+    """Contents larger than a frame of zstd may be, with small ones before, between and after them; no pictures."""
+    chance = random.Random(0)
+    for name in ["a/1.jpg", "b/4.jpg"]:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(chance.randbytes(9_000_000))
+    for name in ["a/0.jpg", "a/2.jpg", "b/3.jpg", "b/5.jpg"]:
+        (root / name).write_bytes(chance.randbytes(300) * 20)
+
+
 def any_names_and_sizes(root: Path, seed: int) -> None:
     """Random names and sizes around the block boundaries of tar; the bytes are no pictures."""
     chance = random.Random(seed)
