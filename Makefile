@@ -42,10 +42,10 @@ check: ## formatting and lints, warnings denied
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 
-interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
+interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
 	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
 
-interop-heavy: $(HEAVY) build ## read them with TensorFlow, TFDS and tfrecord (the first time 330 MB are downloaded)
+interop-heavy: $(HEAVY) build ## read them with TensorFlow and TFDS (the first time 330 MB are downloaded)
 	$(PYTEST) tests/interop/heavy
 
 interop-all: $(HEAVY) build $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
