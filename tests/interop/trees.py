@@ -64,6 +64,15 @@ def giants(root: Path, _: list[Path]) -> None:
         (root / name).write_bytes(chance.randbytes(300) * 20)
 
 
+def heavy(root: Path, _: list[Path]) -> None:
+    """More than a row group of Parquet may hold; no pictures."""
+    chance = random.Random(0)
+    for number in range(13):
+        folder = root / "ab"[number % 2]
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number}.jpg").write_bytes(chance.randbytes(9_000_000))
+
+
 def any_names_and_sizes(root: Path, seed: int) -> None:
     """Random names and sizes around the block boundaries of tar; the bytes are no pictures."""
     chance = random.Random(seed)
