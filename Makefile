@@ -51,7 +51,7 @@ interop-heavy: $(HEAVY) build ## read them with TensorFlow and TFDS (the first t
 interop-all: $(HEAVY) build $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
 	GARAGE_BIN=$(GARAGE) $(PYTEST) tests/interop
 
-bench: $(STAMP) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
+bench: $(HEAVY) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
 	cargo bench --bench compare
 
 clean: ## remove everything that was built, made or installed here
