@@ -19,7 +19,7 @@ Exit codes:
 
 Every flag --some-name has an environment twin SHARDPACK_SOME_NAME; the flag wins.";
 
-/// Turn an ImageFolder tree into large WebDataset shards, and prove that they are intact
+/// Turn an ImageFolder tree into large WebDataset, TFRecord or Parquet shards, and prove that they are intact
 #[derive(Debug, Parser)]
 #[command(name = "shardpack", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
@@ -47,7 +47,7 @@ pub(crate) enum Verb {
     /// Remove what killed runs left behind: partial files and unfinished multipart uploads
     #[command(after_help = EXIT_CODES)]
     Gc(GcArgs),
-    /// Describe finished shards to more readers: --index for a dataset of ours
+    /// Describe finished shards to more readers; shards that somebody else made get a manifest first
     #[command(after_help = EXIT_CODES)]
     Index(IndexArgs),
     /// Show what is in a dataset, or where one sample lies
@@ -207,7 +207,7 @@ pub(crate) struct CatArgs {
         env = "SHARDPACK_FIELD"
     )]
     pub(crate) field: Option<String>,
-    /// Write the whole sample as it lies in the shard (`| tar x` unpacks it)
+    /// Write the whole sample as it lies in the shard: tar members (`| tar x` unpacks them), or the record
     #[arg(long, env = "SHARDPACK_WHOLE")]
     pub(crate) whole: bool,
     #[command(flatten)]

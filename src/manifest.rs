@@ -164,3 +164,70 @@ impl Manifest {
 pub fn snapshot_name(number: u64) -> String {
     format!("{STATE}/snapshots/{number:08}.json")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAIN: &str = r#"{"kind":"shardpack-manifest","version":1,"name":"x","snapshot":1,"plan":"0","recipe":{"name":"x","format":"wds",
+        "order":"listed","seed":0,"cut":{"shards":1},"json":false,"sha256":false,"validate":"header","splits":[],"include":[],"exclude":[],
+        "labels":false,"allow_empty":false},"samples":1,"bytes":2,"classes":["a"],"splits":[{"name":"train","samples":1,"bytes":2,"shards":[
+        {"name":"data/train-00000.tar","samples":1,"bytes":2,"crc32":"00000000","index":"index/train-00000.parquet","index_bytes":1,
+        "index_crc32":"00000000"}]}],"skipped":[],"odd":[]}"#;
+
+    #[test]
+    fn names_that_leave_the_dataset_are_refused() {
+        Manifest::decode("m", PLAIN.as_bytes()).unwrap();
+        for name in ["../x.tar", "/etc/passwd", "data//x", "data/./x", ""] {
+            let text = PLAIN.replace("data/train-00000.tar", name);
+            assert_eq!(
+                Manifest::decode("m", text.as_bytes()).unwrap_err().kind(),
+                Kind::Damage,
+                "{name}"
+            );
+            let text = PLAIN.replace("\"skipped\"", &format!(r#""indexes":[{{"reader":"wids","name":"{name}","bytes":0,"crc32":"0"}}],"skipped""#));
+            assert_eq!(
+                Manifest::decode("m", text.as_bytes()).unwrap_err().kind(),
+                Kind::Damage,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn json_that_is_nested_without_end_is_damage() {
+        let deep = "[".repeat(100_000);
+        assert_eq!(
+            Manifest::decode("m", deep.as_bytes()).unwrap_err().kind(),
+            Kind::Damage
+        );
+        let deep = PLAIN.replace(
+            "\"seed\":0",
+            &format!("\"seed\":{}", "{\"a\":".repeat(100_000)),
+        );
+        assert_eq!(
+            Manifest::decode("m", deep.as_bytes()).unwrap_err().kind(),
+            Kind::Damage
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_manifest_is_damage_or_a_manifest(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let mut text = PLAIN.as_bytes().to_vec();
+            for (at, byte) in changes {
+                let at = at.index(text.len());
+                text[at] = byte;
+            }
+            for text in [&text, &bytes] {
+                if let Err(error) = Manifest::decode("m", text) {
+                    prop_assert_eq!(error.kind(), Kind::Damage);
+                }
+            }
+        }
+    }
+}

@@ -199,6 +199,12 @@ pub fn index_name(shard: &str) -> String {
     format!("index/{stem}.parquet")
 }
 
+/// Takes a panic for damage. The parquet crate panics over some files that were made to harm, with all checksums right.
+fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(damaged(name, "its columns contradict each other")))
+}
+
 fn damaged(name: &str, error: impl std::fmt::Display) -> Error {
     Error::new(
         Kind::Damage,
@@ -409,6 +415,10 @@ impl ShardRecord {
 
     /// Reads an index file back. `name` is for messages.
     pub fn decode(name: &str, file: &Bytes) -> Result<Self> {
+        guarded(name, || Self::decode_all(name, file))
+    }
+
+    fn decode_all(name: &str, file: &Bytes) -> Result<Self> {
         let (reader, footer) = open(name, file)?;
         let expected = parse_message_type(SCHEMA).map_err(|error| damaged(name, error))?;
         check_schema(reader.metadata().file_metadata().schema(), &expected)
@@ -444,6 +454,10 @@ impl ShardRecord {
 
     /// The keys alone, in shard order.
     pub fn decode_keys(name: &str, file: &Bytes) -> Result<Vec<String>> {
+        guarded(name, || Self::decode_only_keys(name, file))
+    }
+
+    fn decode_only_keys(name: &str, file: &Bytes) -> Result<Vec<String>> {
         let (reader, _) = open(name, file)?;
         let mut keys = Vec::new();
         for group in 0..reader.num_row_groups() {
@@ -824,6 +838,52 @@ mod tests {
             index_name("data/val-00000-g3.tar.zst"),
             "index/val-00000-g3.parquet"
         );
+    }
+
+    /// Makes the checksums of a changed index right again; false where there is no place for them any more.
+    fn seal(file: &mut [u8]) -> bool {
+        let end = file.len();
+        let Some(footer) = footer_length(file).map(|length| length + PARQUET_END) else {
+            return false;
+        };
+        let Some(start) = end.checked_sub(footer + SEAL) else {
+            return false;
+        };
+        let rows = crate::checksum::crc_text(crc32fast::hash(&file[..start]));
+        let label = b"\"rows_crc32\":\"";
+        if let Some(at) = file.windows(label.len()).rposition(|bytes| bytes == label) {
+            let at = at + label.len();
+            if at + rows.len() <= end {
+                file[at..at + rows.len()].copy_from_slice(rows.as_bytes());
+            }
+        }
+        let seal = crc32fast::hash(&file[start + SEAL..]).to_le_bytes();
+        file[start..start + SEAL].copy_from_slice(&seal);
+        true
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_index_made_to_harm_is_damage_or_an_index(
+            changes in proptest::collection::vec((proptest::prelude::any::<proptest::sample::Index>(), proptest::prelude::any::<u8>()), 1..4),
+        ) {
+            let mut file = record(20).encode(&classes()).unwrap();
+            for (at, byte) in changes {
+                let at = at.index(file.len());
+                file[at] = byte;
+            }
+            if seal(&mut file) {
+                let file = Bytes::from(file);
+                for error in [ShardRecord::decode("x", &file).err(), ShardRecord::decode_keys("x", &file).err()] {
+                    proptest::prop_assert!(error.is_none_or(|error| error.kind() == Kind::Damage));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_no_index(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..600)) {
+            ShardRecord::decode("x", &Bytes::from(bytes)).unwrap_err();
+        }
     }
 
     #[test]

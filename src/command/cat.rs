@@ -36,6 +36,11 @@ pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Resul
         shard,
         row: &row,
     };
+    if part == Part::Whole && manifest.recipe.layout().defers() {
+        return Err(Error::usage(
+            "--whole: a row of Parquet lies in several columns: name a field, or read the file with a tool for Parquet",
+        ));
+    }
     if part == Part::Whole {
         place.write(row.offset, row.length)?;
         for field in &row.fields {

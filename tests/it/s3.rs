@@ -208,6 +208,59 @@ fn inspect_and_cat_read_only_what_they_need() {
 }
 
 #[test]
+fn every_format_and_compression_is_the_same_in_a_bucket() {
+    let sets: [&[&str]; 5] = [
+        &["--format", "tfrecord", "--index", "dali,tfds"],
+        &["--format", "parquet"],
+        &["--compress", "zstd", "--zstd-seekable"],
+        &["--format", "tfrecord", "--compress", "gzip"],
+        &["--index", "energon,wids"],
+    ];
+    for flags in sets {
+        let flags: Vec<&str> = [flags, &["--shard-size", "60KB"]].concat();
+        let bucket = Bucket::new(small(), &flags, Options::default());
+        bucket.convert(&[]).exits(0);
+        bucket.is_converted();
+        for level in ["list", "head", "data"] {
+            let verify = ["verify", "s3://bucket/out", "--level", level];
+            shardpack_at(&bucket.server, &verify)
+                .exits(0)
+                .says(&["intact"]);
+        }
+        bucket.server.clear_requests();
+        let cat = shardpack_at(&bucket.server, &["cat", "s3://bucket/out", "cat/0007"]);
+        assert!(cat.exits(0).bytes == picture("cat/0007.jpg"), "{flags:?}");
+        let shard = bucket.shard();
+        let mut damaged = bucket.server.get(&shard).unwrap().to_vec();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        bucket.server.put(&shard, damaged);
+        let verify = ["verify", "s3://bucket/out", "--level", "data"];
+        shardpack_at(&bucket.server, &verify)
+            .exits(4)
+            .says(&[&shard["out/".len()..]]);
+    }
+}
+
+#[test]
+fn shards_of_somebody_else_in_a_bucket_get_a_manifest() {
+    let bucket = Bucket::small();
+    bucket.convert(&[]).exits(0);
+    for (name, content) in bucket.server.objects("out/data/") {
+        bucket
+            .server
+            .put(&format!("theirs/{name}"), content.to_vec());
+    }
+    let index = ["index", "s3://bucket/theirs", "--index", "dali"];
+    shardpack_at(&bucket.server, &index)
+        .exits(0)
+        .says(&["indexed 60 samples"]);
+    shardpack_at(&bucket.server, &["verify", "s3://bucket/theirs"])
+        .exits(0)
+        .says(&["intact"]);
+}
+
+#[test]
 fn head_compares_the_servers_checksums_and_reads_nothing() {
     let bucket = Bucket::large();
     bucket.convert(&[]).exits(0);
