@@ -214,6 +214,6 @@ fn a_verb_that_needs_a_plan_or_a_manifest_says_how_to_get_one() {
         .says(&["manifest.json", "shardpack convert"]);
     run(shardpack(&["verify"]).arg(&nothing))
         .exits(1)
-        .says(&["neither a manifest.json nor any .tar"]);
+        .says(&["neither a manifest.json nor any tar or TFRecord"]);
     assert!(!nothing.exists());
 }
