@@ -70,7 +70,7 @@ const LIBRARIES: [(&str, &[&str]); 14] = [
     ),
     ("rusqlite", &["index/energon.rs"]),
     ("prost", &["format/tfrecord.rs", "format/parquet.rs"]),
-    ("crc32c", &["format/tfrecord.rs"]),
+    ("crc_fast", &["format/tfrecord.rs"]),
     ("flate2", &["compress.rs"]),
     ("image", &["probe.rs"]),
     ("csv", &["labels.rs"]),
