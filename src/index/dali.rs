@@ -64,3 +64,31 @@ fn members(record: &ShardRecord) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::vector;
+
+    #[test]
+    fn the_published_index_comes_out_byte_for_byte() {
+        let (entry, record) = vector();
+        let files = Dali.shard(&entry, &record).unwrap();
+        let expected = "v1.2 2\ncls 512 1 000000.cls jpg 1536 600 000000.jpg\ncls 3072 1 000001.cls jpg 4096 513 000001.jpg\n";
+        assert_eq!(
+            files,
+            [(
+                "data/train-00000.idx".to_owned(),
+                expected.as_bytes().to_vec()
+            )]
+        );
+    }
+
+    #[test]
+    fn records_are_lines_of_offset_and_length() {
+        let (mut entry, record) = vector();
+        entry.name = "data/train-00000.tfrecord".to_owned();
+        let files = Dali.shard(&entry, &record).unwrap();
+        assert_eq!(files[0].1, b"0 2560\n2560 2560\n");
+    }
+}

@@ -225,3 +225,28 @@ fn uuid(plan: &str) -> String {
         &hex[20..]
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::vector;
+
+    #[test]
+    fn the_published_offsets_come_out_byte_for_byte() {
+        let (entry, record) = vector();
+        let files = Energon.shard(&entry, &record).unwrap();
+        let expected: Vec<u8> = [0u64, 2560, 5120]
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        assert_eq!(files, [("data/train-00000.tar.idx".to_owned(), expected)]);
+    }
+
+    #[test]
+    fn a_dataset_has_one_uuid_for_ever() {
+        let text = uuid("plan");
+        assert_eq!(text, uuid("plan"));
+        assert_ne!(text, uuid("other"));
+        assert_eq!((text.len(), text.matches('-').count()), (36, 4));
+    }
+}

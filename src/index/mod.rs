@@ -250,6 +250,50 @@ pub fn export(
     Ok(files)
 }
 
+/// The published test vector of a tar of two samples, as a record.
+#[cfg(test)]
+fn vector() -> (ShardEntry, ShardRecord) {
+    use crate::record::{FieldRecord, SampleRecord};
+    let field = |name: &str, offset, length| FieldRecord {
+        name: name.to_owned(),
+        offset,
+        length,
+        crc32: 0,
+    };
+    let sample = |key: &str, label, offset, length, size| SampleRecord {
+        key: key.to_owned(),
+        label,
+        offset,
+        length,
+        fields: vec![
+            field("cls", offset + 512, 1),
+            field("jpg", offset + 1536, size),
+        ],
+        ..SampleRecord::default()
+    };
+    let record = ShardRecord {
+        split: "train".to_owned(),
+        bytes: 6144,
+        samples: vec![
+            sample("000000", 0, 0, 2560, 600),
+            sample("000001", 1, 2560, 2560, 513),
+        ],
+        ..ShardRecord::empty("data/train-00000.tar")
+    };
+    let entry = ShardEntry {
+        name: record.shard.clone(),
+        samples: 2,
+        bytes: 6144,
+        unpacked_bytes: None,
+        crc32: String::new(),
+        sha256: None,
+        index: String::new(),
+        index_bytes: 0,
+        index_crc32: String::new(),
+    };
+    (entry, record)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
