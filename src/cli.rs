@@ -44,6 +44,9 @@ pub(crate) enum Verb {
     /// Re-read shards against their records; exit 4 on damage
     #[command(after_help = EXIT_CODES)]
     Verify(VerifyArgs),
+    /// Make damaged or missing shards and indexes again, byte for byte as they were published
+    #[command(after_help = EXIT_CODES)]
+    Repair(RepairArgs),
     /// Remove what killed runs left behind: partial files and unfinished multipart uploads
     #[command(after_help = EXIT_CODES)]
     Gc(GcArgs),
@@ -140,6 +143,21 @@ pub(crate) struct VerifyArgs {
     /// Print the report as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// The images it was made from, or a copy of them [default: where they were, when `plan` stored the plan]
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
+    /// Print what would be repaired, and write nothing
+    #[arg(long, env = "SHARDPACK_DRY_RUN")]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }

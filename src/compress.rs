@@ -14,11 +14,11 @@ use crate::checksum::{Digest, SCAN_BYTES, Sum};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Body, Out, Spot};
 use crate::recipe::Compression;
-use crate::record::FrameRecord;
+use crate::record::{FrameRecord, ShardRecord};
 
-/// A seekable frame ends with the first sample that fills it to this: small enough to be read for one sample, large enough
+/// A seekable frame ends before the sample that would bring it over this: small enough to be read for one sample, large enough
 /// that small samples are compressed together.
-const FRAME_BYTES: usize = 256 << 10;
+const FRAME_BYTES: u64 = 256 << 10;
 /// A seekable frame ends here even inside a sample, so that memory stays bounded.
 const MAX_FRAME_BYTES: usize = 4 << 20;
 /// Magic number of the skippable frame that holds the seek table, and of its footer.
@@ -196,6 +196,11 @@ impl Frames {
         Ok(Self(frames.collect()))
     }
 
+    /// Longest seek table that a shard of this record can have: an entry a sample, and one for every cut inside of a sample.
+    pub fn longest_table(record: &ShardRecord) -> u64 {
+        64 + TABLE_ENTRY as u64 * (record.samples.len() as u64 + (record.unpacked_bytes() >> 18))
+    }
+
     /// Bytes of all frames, with the table, and of what they hold.
     pub fn totals(&self) -> (u64, u64) {
         let sum = |of: fn(&Frame) -> u32| self.0.iter().map(|f| u64::from(of(f))).sum::<u64>();
@@ -299,7 +304,7 @@ impl<W: Write> Compressor<W> {
                 compressor.include_checksum(true)?;
                 Ok(Inner::Seekable(Seekable {
                     out,
-                    frame: Vec::with_capacity(FRAME_BYTES),
+                    frame: Vec::new(),
                     compressor,
                     frames: Frames::default(),
                 }))
@@ -314,10 +319,10 @@ impl<W: Write> Compressor<W> {
         })
     }
 
-    /// Says that a sample ends here.
-    pub fn boundary(&mut self) -> Result<()> {
+    /// Says that a sample of about so many bytes begins here.
+    pub fn begin_sample(&mut self, bytes: u64) -> Result<()> {
         match &mut self.inner {
-            Inner::Seekable(frames) if frames.frame.len() >= FRAME_BYTES => frames
+            Inner::Seekable(frames) if frames.frame.len() as u64 + bytes > FRAME_BYTES => frames
                 .end_frame()
                 .map_err(|error| Error::io(&self.name, error)),
             _ => Ok(()),
@@ -488,8 +493,8 @@ mod tests {
         let mut out =
             Compressor::new("x", Digest::new(Vec::new(), false), compression, pledged).unwrap();
         for sample in samples {
+            out.begin_sample(sample.len() as u64).unwrap();
             out.write(sample, None).unwrap();
-            out.boundary().unwrap();
         }
         assert!(!out.broke_pledge());
         out.finish().unwrap()

@@ -348,14 +348,12 @@ pub fn adopt(
     })
 }
 
-/// Writes the index of one shard, unless the shard is damaged.
-fn adopt_one(
-    sink: &dyn Sink,
+/// The record of a walked shard, class names for it, and one more than its largest label.
+fn record_of(
     shard: &ForeignShard,
-    index: &str,
     plan: &str,
-    mut walked: Walked,
-) -> Result<Adopted> {
+    walked: &mut Walked,
+) -> (ShardRecord, Vec<String>, u32) {
     let mut labels = 0;
     for row in &mut walked.rows {
         if row.label < MAX_CLASSES {
@@ -368,16 +366,49 @@ fn adopt_one(
         let said = walked.classes.get(&label).cloned();
         said.unwrap_or_else(|| label.to_string())
     };
-    let names: Vec<String> = (0..labels).map(name).collect();
+    let names = (0..labels).map(name).collect();
     let record = ShardRecord {
         split: split(&shard.name).to_owned(),
         plan: plan.to_owned(),
         bytes: walked.bytes.0,
         crc32: walked.bytes.1,
         unpacked_bytes: (shard.compress != Compression::None).then_some(walked.unpacked_bytes),
-        samples: walked.rows,
+        samples: std::mem::take(&mut walked.rows),
         ..ShardRecord::empty(&shard.name)
     };
+    (record, names, labels)
+}
+
+/// The index file of a published shard, made again from the shard; `None` if that is damaged.
+pub fn index_of(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    shard: &ShardEntry,
+) -> Result<Option<Vec<u8>>> {
+    let foreign = ForeignShard {
+        name: shard.name.clone(),
+        bytes: shard.bytes,
+        format: manifest.recipe.format,
+        compress: manifest.recipe.compress,
+    };
+    let most = shard.unpacked_bytes.unwrap_or(shard.bytes);
+    let mut walked = walk(&foreign, sink.open(&shard.name)?, most)?;
+    if !walked.found.is_empty() {
+        return Ok(None);
+    }
+    let (record, names, _) = record_of(&foreign, &manifest.plan, &mut walked);
+    record.encode(&names).map(Some)
+}
+
+/// Writes the index of one shard, unless the shard is damaged.
+fn adopt_one(
+    sink: &dyn Sink,
+    shard: &ForeignShard,
+    index: &str,
+    plan: &str,
+    mut walked: Walked,
+) -> Result<Adopted> {
+    let (record, names, labels) = record_of(shard, plan, &mut walked);
     let file = record.encode(&names)?;
     if walked.found.is_empty() {
         sink.put(index, &file)?;

@@ -282,9 +282,9 @@ impl Worker<'_> {
                 .and_then(|image| self.check_fit(layout.as_ref(), &fetched, image));
             match looked {
                 Ok(image) if !refused => {
+                    out.begin_sample(bytes)?;
                     let row =
                         self.append(packer.as_mut(), &mut out, &plan.split, &fetched, image)?;
-                    out.boundary()?;
                     record.odd.extend(odd(&fetched.sample, image));
                     record.samples.push(row);
                 }
@@ -537,7 +537,7 @@ impl Worker<'_> {
 }
 
 /// An image that is another format than its name says is packed as it is, and told.
-fn odd(sample: &Sample, image: Option<ImageInfo>) -> Option<Remark> {
+pub fn odd(sample: &Sample, image: Option<ImageInfo>) -> Option<Remark> {
     let field = sample.image()?;
     let actual = image?.format;
     let named = ImageFormat::of_extension(&field.name)?;

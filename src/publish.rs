@@ -19,6 +19,11 @@ const NAMED: usize = 5;
 /// Reader indexes may take up to `memory` bytes.
 pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
+    commit(sink, prepare(sink, stored, memory)?)
+}
+
+/// The manifest that records make, with its reader indexes written, not yet committed.
+pub fn prepare(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     // Each holds an index file, read whole, so that what the manifest says of it was really there.
     let depth = sink
         .requests()
@@ -44,7 +49,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
     let entries = records.into_iter().flatten().map(entry).collect();
     let mut manifest = manifest(stored, entries);
     manifest.indexes = index::export(sink, &manifest, &manifest.recipe.indexes, memory)?;
-    commit(sink, manifest)
+    Ok(manifest)
 }
 
 /// Adds reader indexes to what is published, as the next snapshot; what is there already is not made again.

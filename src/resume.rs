@@ -145,6 +145,22 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     Ok(stored)
 }
 
+/// Stores a draft that has the digest of what is published, beside the plan that is claimed: the same files with other versions.
+pub fn store_beside(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
+    if let Ok(stored) = load_id(sink, &draft.id) {
+        return Ok(stored);
+    }
+    let stored = Stored {
+        id: draft.id.clone(),
+        digest: draft.digest.clone(),
+        plan: draft.plan.clone(),
+        frames: store_samples(sink, draft)?,
+        fresh: false,
+    };
+    sink.put(&plan_name(&draft.id), &json(&stored)?)?;
+    Ok(stored)
+}
+
 /// Refuses a destination where two plans could both believe to have won. The plan is stored already.
 pub fn check_exclusive(sink: &dyn Sink, stored: &Stored) -> Result<()> {
     sink.check_exclusive(&plan_name(&stored.id), &json(stored)?)

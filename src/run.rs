@@ -52,6 +52,10 @@ pub fn main() -> u8 {
             let level = settings::level(args.level, source)?;
             command::verify::run(&args.destination, level, source, args.json, running)
         }),
+        Verb::Repair(args) => run("repair", &args.common, |running| {
+            let source = args.source.as_deref();
+            command::repair::run(&args.destination, source, args.dry_run, running)
+        }),
         Verb::Gc(args) => run("gc", &args.common, |running| {
             let rules = settings::gc(&args)?;
             command::gc::run(&args.destination, &rules, running)

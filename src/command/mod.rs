@@ -8,6 +8,7 @@ pub mod inspect;
 pub mod pack;
 pub mod plan;
 pub mod publish;
+pub mod repair;
 pub mod summary;
 pub mod verify;
 

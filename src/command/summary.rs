@@ -42,6 +42,9 @@ pub struct Summary {
     pub bytes_read: u64,
     /// Leftovers that `gc` removed, or would remove.
     pub removed: u64,
+    /// Objects that `repair` made again, or would.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repaired: Vec<String>,
     /// Requests to an object store that were made again.
     pub retries: u64,
     /// Those of them that it answered by asking for fewer.

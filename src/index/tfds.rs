@@ -9,7 +9,7 @@ use super::{Exporter, Facts, File, json};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, SplitEntry};
 use crate::recipe::Format;
-use crate::recipe::{Compression, Recipe};
+use crate::recipe::{Compression, Missing, Recipe};
 use crate::sample::show;
 
 /// Bytes that frame a record.
@@ -40,6 +40,26 @@ impl Exporter for Tfds {
                     )));
                 }
             }
+        }
+        let refused = |what: String| {
+            Err(Error::usage(format!(
+                "--index tfds: {what}, or drop this index"
+            )))
+        };
+        if manifest.recipe.missing == Missing::Keep && !manifest.names.sidecars.is_empty() {
+            return refused(
+                "TFDS wants all features in every record: use `--missing-fields fill`".to_owned(),
+            );
+        }
+        let known = ["jpeg", "png", "gif", "bmp"];
+        if let Some(other) = facts
+            .image_formats
+            .iter()
+            .find(|format| !known.contains(format))
+        {
+            return refused(format!(
+                "TFDS decodes jpeg, png, gif and bmp, and some images are {other}: leave them out"
+            ));
         }
         let (image, label) = manifest.recipe.schema.features();
         Ok(vec![

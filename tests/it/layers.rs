@@ -13,7 +13,9 @@ const LAYERS: [(&str, &[&str]); 6] = [
     ("settings", &["settings", "cli"]),
     (
         "stages",
-        &["pipeline", "publish", "verify", "resume", "gc", "foreign"],
+        &[
+            "pipeline", "publish", "verify", "repair", "resume", "gc", "foreign",
+        ],
     ),
     (
         "parts",

@@ -1,0 +1,513 @@
+//! What is damaged or missing is made again, byte for byte as it was published, and nothing else is touched.
+//!
+//! Three sources are tried, the nearest first: the manifest from its snapshot or from records, an index from its shard and the plan, a
+//! shard from the images. What comes out is compared with the manifest; what does not agree is told, not published.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::budget::Budget;
+use crate::checksum::{Scanner, crc_text};
+use crate::compress::Frames;
+use crate::error::{Error, Kind, Result};
+use crate::foreign::{self, ForeignShard};
+use crate::format::tfrecord::is_image;
+use crate::index;
+use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
+use crate::pipeline::{self, Run, odd};
+use crate::policy::Policy;
+use crate::progress::Counters;
+use crate::publish::prepare;
+use crate::recipe::{Compression, Format, Recipe};
+use crate::record::{FieldRecord, Footer, SampleRecord, ShardRecord, index_name};
+use crate::resume::{self, Stored};
+use crate::sample::Sample;
+use crate::signal::Stop;
+use crate::store::{Sink, Source};
+use crate::verify::{Level, Report, Verification};
+
+/// Where the images are, and the plan by which they were packed.
+pub struct Origin<'a> {
+    /// Where samples come from.
+    pub source: &'a dyn Source,
+    /// The plan, with the versions that the files have now.
+    pub stored: Stored,
+    /// What each packer may hold.
+    pub budget: Budget,
+}
+
+/// One repair.
+pub struct Repair<'a> {
+    /// The dataset.
+    pub sink: &'a dyn Sink,
+    /// Shards at once.
+    pub jobs: usize,
+    /// Cores to keep busy.
+    pub cores: usize,
+    /// Memory that reader indexes may take.
+    pub memory: u64,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// Counts what happens.
+    pub counters: &'a Counters,
+    /// Says when to stop.
+    pub stop: &'a Stop,
+}
+
+/// What was mended, and what could not be.
+#[derive(Debug, Default)]
+pub struct Mended {
+    /// Objects that are again what was published, or would be.
+    pub repaired: BTreeSet<String>,
+    /// Objects that are not, each with the reason.
+    pub lost: BTreeMap<String, String>,
+}
+
+impl Repair<'_> {
+    /// The manifest, put back in place where it or its snapshot is lost.
+    pub fn manifest(&self, mended: &mut Mended) -> Result<Manifest> {
+        let there = self.sink.get(MANIFEST)?;
+        let decode = |name: &str, text: &[u8]| Manifest::decode(name, text).ok();
+        let current = there.as_deref().and_then(|text| decode(MANIFEST, text));
+        let mut newest = None;
+        for (name, _) in self
+            .sink
+            .list(&format!("{STATE}/snapshots"))?
+            .into_iter()
+            .rev()
+        {
+            let Some(text) = self.sink.get(&name)? else {
+                continue;
+            };
+            match decode(&name, &text) {
+                Some(manifest) if snapshot_name(manifest.snapshot) == name => {
+                    newest = Some((manifest, text));
+                    break;
+                }
+                _ => {
+                    mended.lost.insert(name, "not a manifest".to_owned());
+                }
+            }
+        }
+        let number = |manifest: &Option<Manifest>| manifest.as_ref().map_or(0, |m| m.snapshot);
+        match (current, newest, there) {
+            (current, Some((manifest, text)), there) if number(&current) <= manifest.snapshot => {
+                if there.as_deref() != Some(&text) {
+                    self.put(MANIFEST, &text, mended)?;
+                }
+                Ok(manifest)
+            }
+            // Its own snapshot is what is lost.
+            (Some(manifest), _, Some(text)) => {
+                self.put(&snapshot_name(manifest.snapshot), &text, mended)?;
+                Ok(manifest)
+            }
+            _ => self.manifest_from_records(mended),
+        }
+    }
+
+    fn put(&self, name: &str, text: &[u8], mended: &mut Mended) -> Result<()> {
+        if !self.dry_run {
+            self.sink.put(name, text)?;
+        }
+        mended.lost.remove(name);
+        mended.repaired.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Publishes the stored plan again, with records made from shards where they are lost.
+    fn manifest_from_records(&self, mended: &mut Mended) -> Result<Manifest> {
+        let stored = resume::load(self.sink)?;
+        let done = resume::done(self.sink, &stored)?;
+        for shard in (0..done.len()).filter(|&shard| done[shard].is_none()) {
+            let name = &stored.plan.shards[shard].name;
+            if let Some(file) = self.index_from_shard(&stored, shard, None)? {
+                self.put(&index_name(name), &file, mended)?;
+            }
+        }
+        if self.dry_run {
+            return Err(Error::failed(format!(
+                "{}: neither {MANIFEST} nor a snapshot of it can be read: `shardpack repair` would publish the plan again",
+                self.sink
+            )));
+        }
+        let manifest = prepare(self.sink, &stored, self.memory)?;
+        let text = manifest.encode()?;
+        // Over what lies there, which is no manifest.
+        self.put(&snapshot_name(manifest.snapshot), &text, mended)?;
+        self.put(MANIFEST, &text, mended)?;
+        Ok(manifest)
+    }
+
+    /// What is damaged, by verifying all of it.
+    pub fn look(&self, manifest: &Manifest) -> Result<Report> {
+        Verification {
+            sink: self.sink,
+            level: Level::Data,
+            against: None,
+            jobs: self.jobs,
+            window_bytes: 0,
+            counters: self.counters,
+            stop: self.stop,
+        }
+        .run(manifest)
+    }
+
+    /// Mends what a verification found. `origin` gives the images, when a shard needs them.
+    pub fn mend<'o>(
+        &self,
+        manifest: &Manifest,
+        report: &Report,
+        origin: &mut dyn FnMut() -> Result<Origin<'o>>,
+        mended: &mut Mended,
+    ) -> Result<()> {
+        let found: BTreeMap<&str, String> = report
+            .findings
+            .iter()
+            .rev()
+            .map(|finding| (finding.object.as_str(), finding.to_string()))
+            .collect();
+        let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
+        let mut repack = Vec::new();
+        for shard in &shards {
+            let (data, index) = (
+                found.contains_key(shard.name.as_str()),
+                found.contains_key(shard.index.as_str()),
+            );
+            let mended = match (data, index) {
+                (false, false) => true,
+                (false, true) => self.intact(shard)? && self.mend_index(manifest, shard, mended)?,
+                (true, _) => false,
+            };
+            if !mended {
+                repack.push(*shard);
+            }
+        }
+        if !repack.is_empty() {
+            match origin() {
+                Ok(origin) => self.repack(manifest, &repack, &origin, mended)?,
+                Err(error) => {
+                    for shard in &repack {
+                        mended.lost.insert(shard.name.clone(), error.to_string());
+                    }
+                }
+            }
+        }
+        self.mend_reader_indexes(manifest, &found, mended)?;
+        let known: HashSet<&str> = shards
+            .iter()
+            .flat_map(|shard| [shard.name.as_str(), shard.index.as_str()])
+            .chain(manifest.indexes.iter().map(|file| file.name.as_str()))
+            .chain([MANIFEST])
+            .collect();
+        for (object, what) in &found {
+            if !known.contains(object) && !mended.repaired.contains(*object) {
+                mended.lost.insert((*object).to_owned(), what.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a shard is what the manifest says, by reading all of it.
+    fn intact(&self, shard: &ShardEntry) -> Result<bool> {
+        let there = self.sink.list("data")?;
+        if !there.contains(&(shard.name.clone(), shard.bytes)) {
+            return Ok(false);
+        }
+        let mut scanner = Scanner::new(self.sink.open(&shard.name)?);
+        let read = scanner.pass(u64::MAX, |_| ());
+        let (bytes, crc32) = read.map_err(|error| Error::io(&shard.name, error))?;
+        Ok((bytes, crc_text(crc32)) == (shard.bytes, shard.crc32.clone()))
+    }
+
+    /// Makes an index from its shard; false where that does not give what was published.
+    fn mend_index(
+        &self,
+        manifest: &Manifest,
+        shard: &ShardEntry,
+        mended: &mut Mended,
+    ) -> Result<bool> {
+        let file = match manifest.recipe.foreign {
+            true => foreign::index_of(self.sink, manifest, shard)?,
+            false => {
+                let stored = match resume::load(self.sink) {
+                    Ok(stored) if stored.digest == manifest.plan => stored,
+                    _ => return Ok(false),
+                };
+                let number = stored
+                    .plan
+                    .shards
+                    .iter()
+                    .position(|plan| plan.name == shard.name);
+                match number {
+                    Some(number) => self.index_from_shard(&stored, number, Some(manifest))?,
+                    None => None,
+                }
+            }
+        };
+        let Some(file) = file else {
+            return Ok(false);
+        };
+        let same = (file.len() as u64, crc_text(crc32fast::hash(&file)))
+            == (shard.index_bytes, shard.index_crc32.clone());
+        if same {
+            self.put(&shard.index, &file, mended)?;
+        }
+        Ok(same)
+    }
+
+    /// The index file of a shard of the plan, from the shard itself; `None` where the shard does not tell enough.
+    fn index_from_shard(
+        &self,
+        stored: &Stored,
+        number: usize,
+        manifest: Option<&Manifest>,
+    ) -> Result<Option<Vec<u8>>> {
+        let plan = &stored.plan.shards[number];
+        let recipe = &stored.plan.recipe;
+        let there = self.sink.list("data")?;
+        let Some((_, bytes)) = there.into_iter().find(|(name, _)| *name == plan.name) else {
+            return Ok(None);
+        };
+        if recipe.format == Format::Parquet {
+            return Ok(None);
+        }
+        let shard = ForeignShard {
+            name: plan.name.clone(),
+            bytes,
+            format: recipe.format,
+            compress: recipe.compress,
+        };
+        // Twice what was planned is more than any header can add.
+        let walked = foreign::walk(&shard, self.sink.open(&plan.name)?, plan.bytes * 2 + 4096)?;
+        let Ok(samples) = resume::samples(self.sink, stored, number) else {
+            return Ok(None);
+        };
+        let skipped: Vec<_> = manifest
+            .map(|manifest| manifest.skipped.as_slice())
+            .unwrap_or_default()
+            .iter()
+            .filter(|remark| samples.iter().any(|sample| sample.key == remark.key))
+            .cloned()
+            .collect();
+        let left_out: HashSet<&str> = skipped.iter().map(|remark| remark.key.as_str()).collect();
+        let samples: Vec<Sample> = samples
+            .into_iter()
+            .filter(|sample| !left_out.contains(sample.key.as_str()))
+            .collect();
+        if !walked.found.is_empty() || walked.rows.len() != samples.len() {
+            return Ok(None);
+        }
+        let mut record = ShardRecord {
+            split: plan.split.clone(),
+            plan: stored.digest.clone(),
+            bytes: walked.bytes.0,
+            crc32: walked.bytes.1,
+            unpacked_bytes: (recipe.compress != Compression::None).then_some(walked.unpacked_bytes),
+            skipped,
+            ..ShardRecord::empty(&plan.name)
+        };
+        if recipe.sha256 {
+            let entry = manifest.and_then(|manifest| {
+                let mut shards = manifest.shards().map(|(_, entry)| entry);
+                shards.find(|entry| entry.name == plan.name)
+            });
+            match entry {
+                Some(entry) => record.sha256.clone_from(&entry.sha256),
+                None => return Ok(None),
+            }
+        }
+        for (walked, sample) in walked.rows.into_iter().zip(&samples) {
+            let Some(row) = row_of(recipe, walked, sample) else {
+                return Ok(None);
+            };
+            record.odd.extend(odd(sample, row.image));
+            record.samples.push(row);
+        }
+        if matches!(recipe.compress, Compression::Zstd { seekable: true, .. }) {
+            let Some(frames) = self.frames(&plan.name, bytes, &record)? else {
+                return Ok(None);
+            };
+            let covers = frames.cover(record.samples.iter().map(|row| (row.offset, row.length)));
+            for (row, cover) in record.samples.iter_mut().zip(covers) {
+                row.frame = Some(cover);
+            }
+        }
+        record.encode(&stored.plan.names.classes).map(Some)
+    }
+
+    fn frames(&self, name: &str, bytes: u64, record: &ShardRecord) -> Result<Option<Frames>> {
+        let tail = bytes.min(64);
+        let tail = self.sink.range(name, bytes - tail, tail as usize)?;
+        let longest = Frames::longest_table(record);
+        match Frames::announced_bytes(&tail) {
+            Some(length) if length <= bytes.min(longest) => {
+                let table = self.sink.range(name, bytes - length, length as usize)?;
+                Ok(Frames::parse(&table).ok())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Packs shards again and compares them with what was published.
+    fn repack(
+        &self,
+        manifest: &Manifest,
+        shards: &[&ShardEntry],
+        origin: &Origin<'_>,
+        mended: &mut Mended,
+    ) -> Result<()> {
+        let plan = &origin.stored.plan;
+        let numbers: HashMap<&str, usize> = plan
+            .shards
+            .iter()
+            .enumerate()
+            .map(|(number, shard)| (shard.name.as_str(), number))
+            .collect();
+        let mut todo = Vec::new();
+        for shard in shards {
+            match numbers.get(shard.name.as_str()) {
+                Some(number) => todo.push(*number),
+                None => {
+                    let why = "the plan has no such shard".to_owned();
+                    mended.lost.insert(shard.name.clone(), why);
+                }
+            }
+        }
+        if self.dry_run {
+            mended
+                .repaired
+                .extend(shards.iter().map(|shard| shard.name.clone()));
+            return Ok(());
+        }
+        let run = Run {
+            source: origin.source,
+            sink: self.sink,
+            stored: &origin.stored,
+            budget: origin.budget,
+            cores: self.cores,
+            // What was left out must be left out again, and nothing more.
+            policy: match manifest.skipped.len() as u64 {
+                0 => Policy::Fail,
+                at_most => Policy::Skip { at_most },
+            },
+            skipped_before: 0,
+            counters: self.counters,
+            stop: self.stop,
+        };
+        let sum = |of: fn(&ShardEntry) -> u64| shards.iter().map(|shard| of(shard)).sum();
+        let samples = sum(|shard| shard.samples);
+        self.counters.begin(
+            "repair",
+            samples,
+            sum(|shard| shard.bytes),
+            todo.len() as u64,
+        );
+        let refused = pipeline::pack(&run, &todo)?.refused;
+        for shard in shards {
+            let agrees = |footer: &Footer| {
+                footer.plan == manifest.plan
+                    && (footer.bytes, &footer.crc32) == (shard.bytes, &shard.crc32)
+            };
+            let file = self.sink.get(&shard.index)?;
+            let index = file
+                .as_ref()
+                .map(|file| (file.len() as u64, crc_text(crc32fast::hash(file))));
+            let footer = file.as_ref().and_then(|file| {
+                Footer::decode(&shard.index, file, file.len() as u64)
+                    .ok()?
+                    .ok()
+            });
+            let same = footer.as_ref().is_some_and(agrees)
+                && index == Some((shard.index_bytes, shard.index_crc32.clone()));
+            if same {
+                mended.repaired.insert(shard.name.clone());
+                continue;
+            }
+            let reasons: Vec<_> = refused
+                .iter()
+                .map(|remark| format!("{}: {}", remark.path, remark.reason))
+                .collect();
+            let why = match reasons.is_empty() {
+                true => "packed again it is not what was published: the source's files changed"
+                    .to_owned(),
+                false => reasons.join("; "),
+            };
+            mended.lost.insert(shard.name.clone(), why);
+        }
+        Ok(())
+    }
+
+    /// Makes the reader indexes again of which a file is damaged.
+    fn mend_reader_indexes(
+        &self,
+        manifest: &Manifest,
+        found: &BTreeMap<&str, String>,
+        mended: &mut Mended,
+    ) -> Result<()> {
+        let damaged: Vec<_> = manifest
+            .indexes
+            .iter()
+            .filter(|file| found.contains_key(file.name.as_str()))
+            .collect();
+        if damaged.is_empty() || self.dry_run {
+            mended
+                .repaired
+                .extend(damaged.iter().map(|file| file.name.clone()));
+            return Ok(());
+        }
+        let readers: BTreeSet<String> = damaged.iter().map(|file| file.reader.clone()).collect();
+        let readers: Vec<String> = readers.into_iter().collect();
+        let made = match index::export(self.sink, manifest, &readers, self.memory) {
+            Ok(made) => made,
+            Err(error) if error.kind() == Kind::Damage => {
+                for file in damaged {
+                    mended.lost.insert(file.name.clone(), error.to_string());
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        for file in damaged {
+            match made.contains(file) {
+                true => mended.repaired.insert(file.name.clone()),
+                false => {
+                    let why = "made again it is not what was published".to_owned();
+                    mended.lost.insert(file.name.clone(), why).is_none()
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// The row of a sample, from the plan and what the shard was seen to hold; `None` where the two do not fit.
+fn row_of(recipe: &Recipe, walked: SampleRecord, sample: &Sample) -> Option<SampleRecord> {
+    let tar = recipe.format == Format::WebDataset;
+    if tar && walked.key != sample.key {
+        return None;
+    }
+    let image = sample.image()?;
+    let field = |field: FieldRecord| match tar {
+        true => Some(field),
+        // Features that are made are no fields.
+        false if is_image(&field.name) => Some(FieldRecord {
+            name: image.name.clone(),
+            ..field
+        }),
+        false => {
+            let read = sample.fields.iter().any(|read| read.name == field.name);
+            read.then_some(field)
+        }
+    };
+    let looked = recipe.validate != crate::probe::Validate::None;
+    Some(SampleRecord {
+        key: sample.key.clone(),
+        label: sample.label,
+        source_path: image.path.clone(),
+        offset: walked.offset,
+        length: walked.length,
+        image: walked.image.filter(|_| looked),
+        fields: walked.fields.into_iter().filter_map(field).collect(),
+        frame: None,
+    })
+}
