@@ -185,6 +185,8 @@ fn every_loss_is_made_good_byte_for_byte_in_every_format() {
             for (path, stamp) in &untouched {
                 let name = path.strip_prefix(&output.path).unwrap().to_str().unwrap();
                 let shard = name.starts_with("data/") && !name.ends_with("idx");
+                // Parquet's index is made with the shard.
+                let shard = shard && !(name.ends_with(".parquet") && what.contains("an index"));
                 if shard && before.get(name) == damaged.get(name) {
                     assert_eq!(after.get(path), Some(stamp), "{what}: {name}");
                 }
