@@ -140,6 +140,15 @@ pub(crate) struct VerifyArgs {
     /// The source to compare with, for --level source
     #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
     pub(crate) source: Option<String>,
+    /// Read only this part of the shards, those that come after the last run's: 1% reads all in 100 runs
+    #[arg(long, value_name = "PERCENT", env = "SHARDPACK_SAMPLE")]
+    pub(crate) sample: Option<String>,
+    /// Begin no shard after this time; `--resume` goes on. 90s, 30m, 12h
+    #[arg(long, value_name = "TIME", value_parser = parse_time, env = "SHARDPACK_MAX_DURATION")]
+    pub(crate) max_duration: Option<std::time::Duration>,
+    /// Go on with the shard at which the last run ended
+    #[arg(long, env = "SHARDPACK_RESUME")]
+    pub(crate) resume: bool,
     /// Print the report as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
     pub(crate) json: bool,

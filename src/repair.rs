@@ -23,7 +23,7 @@ use crate::resume::{self, Stored};
 use crate::sample::Sample;
 use crate::signal::Stop;
 use crate::store::{Sink, Source};
-use crate::verify::{Level, Report, Verification};
+use crate::verify::{Level, Portion, Report, Verification};
 
 /// Where the images are, and the plan by which they were packed.
 pub struct Origin<'a> {
@@ -144,6 +144,7 @@ impl Repair<'_> {
             sink: self.sink,
             level: Level::Data,
             against: None,
+            portion: Portion::ALL,
             jobs: self.jobs,
             window_bytes: 0,
             counters: self.counters,

@@ -50,7 +50,8 @@ pub fn main() -> u8 {
         Verb::Verify(args) => run("verify", &args.common, |running| {
             let source = args.source.as_deref().or(args.source_argument.as_deref());
             let level = settings::level(args.level, source)?;
-            command::verify::run(&args.destination, level, source, args.json, running)
+            let part = settings::partly(&args, level)?;
+            command::verify::run(&args.destination, level, source, &part, args.json, running)
         }),
         Verb::Repair(args) => run("repair", &args.common, |running| {
             let source = args.source.as_deref();

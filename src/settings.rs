@@ -41,6 +41,24 @@ pub enum Part {
     Whole,
 }
 
+/// Which part of a dataset to verify.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Partly {
+    /// Percent of the shards, those that come next.
+    pub sample: Option<f64>,
+    /// Go on where the last run ended.
+    pub resume: bool,
+    /// Begin no shard after this.
+    pub max_duration: Option<std::time::Duration>,
+}
+
+impl Partly {
+    /// Whether anything but the whole is wanted.
+    pub fn is_part(&self) -> bool {
+        self.sample.is_some() || self.resume || self.max_duration.is_some()
+    }
+}
+
 /// How to run, for every verb.
 pub struct Running {
     /// Shards at once, if the user said how many.
@@ -479,6 +497,38 @@ pub(crate) fn level(level: cli::Level, source: Option<&str>) -> Result<Level> {
         (cli::Level::List, None) => Ok(Level::List),
         (cli::Level::Head, None) => Ok(Level::Head),
         (cli::Level::Data, None) => Ok(Level::Data),
+    }
+}
+
+/// Which shards to verify.
+pub(crate) fn partly(args: &cli::VerifyArgs, level: Level) -> Result<Partly> {
+    let sample = args.sample.as_deref().filter(|text| !text.is_empty());
+    let percent = |text: &str| {
+        let number = text
+            .strip_suffix('%')
+            .and_then(|number| number.trim().parse().ok());
+        number
+            .filter(|percent: &f64| *percent > 0.0 && *percent <= 100.0)
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "--sample `{text}`: write a part of the shards, for example 1%"
+                ))
+            })
+    };
+    let part = Partly {
+        sample: sample.map(percent).transpose()?,
+        resume: args.resume,
+        max_duration: args.max_duration,
+    };
+    match level {
+        _ if !part.is_part() => Ok(part),
+        Level::Head | Level::Data => Ok(part),
+        Level::List => Err(Error::usage(
+            "--level list reads no shards that --sample, --resume and --max-duration could choose from: drop them, or use `--level data`",
+        )),
+        Level::Source => Err(Error::usage(
+            "--level source compares the whole: drop --sample, --resume and --max-duration",
+        )),
     }
 }
 

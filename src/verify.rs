@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -58,6 +59,13 @@ pub struct Report {
     pub unchecked: Vec<String>,
     /// Shards and indexes of which the store keeps no checksum, at [`Level::Head`].
     pub unknown: u64,
+    /// Shards whose content was not looked at, because of [`Portion`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The source to compare with.
@@ -68,6 +76,26 @@ pub struct Against<'a> {
     pub scan: &'a Scan,
 }
 
+/// Which of the shards are read, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Portion {
+    /// The first of them, in the order of the manifest.
+    pub from: usize,
+    /// How many, going on at the beginning after the last.
+    pub count: usize,
+    /// No shard is begun after this.
+    pub until: Option<Instant>,
+}
+
+impl Portion {
+    /// All shards.
+    pub const ALL: Self = Self {
+        from: 0,
+        count: usize::MAX,
+        until: None,
+    };
+}
+
 /// One verification.
 pub struct Verification<'a> {
     /// The dataset.
@@ -76,6 +104,8 @@ pub struct Verification<'a> {
     pub level: Level,
     /// The source, for [`Level::Source`].
     pub against: Option<Against<'a>>,
+    /// Which shards, beyond [`Level::List`].
+    pub portion: Portion,
     /// Shards read at once.
     pub jobs: usize,
     /// Bytes of source files held by each of them.
@@ -143,23 +173,19 @@ impl Verification<'_> {
         };
         let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
         let whole = self.check_list(manifest, &shards, &shared)?;
-        let whole: Vec<&ShardEntry> = shards
-            .iter()
-            .zip(whole)
-            .filter_map(|(shard, whole)| whole.then_some(*shard))
-            .collect();
+        let count = self.portion.count.min(shards.len());
+        let mut left = 0;
         if self.level > Level::List {
-            self.counters.begin(
-                "verify",
-                manifest.samples,
-                manifest.bytes,
-                whole.len() as u64,
-            );
-            self.on_threads(
-                whole.len(),
-                &|i| self.check_shard(manifest, whole[i], &shared),
-                &shared,
-            )?;
+            let turn = |i: usize| (self.portion.from + i) % shards.len();
+            let sum = |of: fn(&ShardEntry) -> u64| (0..count).map(|i| of(shards[turn(i)])).sum();
+            let (samples, bytes) = (sum(|shard| shard.samples), sum(|shard| shard.bytes));
+            self.counters.begin("verify", samples, bytes, count as u64);
+            let work = |i: usize| match whole[turn(i)] {
+                true => self.check_shard(manifest, shards[turn(i)], &shared),
+                false => Ok(()),
+            };
+            self.on_threads(count, &work, &shared)?;
+            left = shards.len() - shared.next.load(Ordering::Relaxed).min(count);
         }
         if self.level > Level::List {
             self.check_indexes(manifest, &shared)?;
@@ -173,6 +199,13 @@ impl Verification<'_> {
         report.shards = shards.len() as u64;
         if self.level < Level::Data {
             report.samples = manifest.samples;
+        }
+        report.left = left as u64;
+        if left > 0 {
+            report.unchecked.push(format!(
+                "the content of {left} of {} shards: they were not this run's to read",
+                shards.len()
+            ));
         }
         if report.unknown > 0 {
             report.unchecked.push(format!(
@@ -246,6 +279,13 @@ impl Verification<'_> {
         let run = || {
             loop {
                 self.stop.check()?;
+                if self
+                    .portion
+                    .until
+                    .is_some_and(|until| Instant::now() >= until)
+                {
+                    return Ok(());
+                }
                 let i = shared.next.fetch_add(1, Ordering::Relaxed);
                 if i >= count {
                     return Ok(());

@@ -2,17 +2,19 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use super::summary::Summary;
 use crate::budget::{Overhead, divide_verification};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::manifest::{Manifest, STATE};
 use crate::scan::scan;
-use crate::settings::{Running, rules_of};
-use crate::store;
+use crate::settings::{Partly, Running, rules_of};
+use crate::store::{self, Sink};
 use crate::units::{bytes_text, count_text, counted};
-use crate::verify::{Against, Level, Report, Verification};
+use crate::verify::{Against, Level, Portion, Report, Verification};
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -23,11 +25,64 @@ struct Json<'a> {
     report: &'a Report,
 }
 
+/// Where a run that looks at a part of the shards left off.
+#[derive(Serialize, Deserialize)]
+struct Cursor {
+    kind: String,
+    plan: String,
+    snapshot: u64,
+    /// Number of the shard to go on with.
+    next: usize,
+}
+
+const CURSOR: &str = "_shardpack/verify/cursor.json";
+
+/// The shards to look at, going on where the cursor stands if it is of this manifest.
+fn portion(sink: &dyn Sink, manifest: &Manifest, part: &Partly) -> Result<Portion> {
+    let shards = manifest.shards().count();
+    let until = part.max_duration.map(|time| Instant::now() + time);
+    let stands = match part.sample.is_some() || part.resume {
+        false => 0,
+        true => sink
+            .get(CURSOR)?
+            .and_then(|text| serde_json::from_slice::<Cursor>(&text).ok())
+            .filter(|at| at.plan == manifest.plan && at.snapshot == manifest.snapshot)
+            .map_or(0, |at| at.next % shards.max(1)),
+    };
+    let count = match part.sample {
+        Some(percent) => (shards as f64 * percent / 100.0).ceil() as usize,
+        None => shards - stands,
+    };
+    Ok(Portion {
+        from: stands,
+        count,
+        until,
+    })
+}
+
+/// Remembers where the next run goes on.
+fn store_cursor(sink: &dyn Sink, manifest: &Manifest, portion: Portion, left: u64) -> Result<()> {
+    let shards = manifest.shards().count();
+    let done = shards - left as usize;
+    let cursor = Cursor {
+        kind: "shardpack-verify-cursor".to_owned(),
+        plan: manifest.plan.clone(),
+        snapshot: manifest.snapshot,
+        next: (portion.from + done) % shards.max(1),
+    };
+    let text = serde_json::to_vec_pretty(&cursor);
+    sink.put(
+        CURSOR,
+        &text.map_err(|error| Error::failed(error.to_string()))?,
+    )
+}
+
 /// Verifies `destination`, against `source` at the level of that name.
 pub fn run(
     destination: &str,
     level: Level,
     source: Option<&str>,
+    part: &Partly,
     json: bool,
     running: &Running,
 ) -> Result<Summary> {
@@ -74,10 +129,15 @@ pub fn run(
         shards().map(|(_, shard)| shard.samples).max().unwrap_or(0),
         level == Level::Source,
     )?;
+    let portion = match &manifest {
+        Some(manifest) => portion(sink.as_ref(), manifest, part)?,
+        None => Portion::ALL,
+    };
     let verification = Verification {
         sink: sink.as_ref(),
         level,
         against,
+        portion,
         jobs: budget.jobs,
         window_bytes: budget.window_bytes,
         counters: &running.counters,
@@ -87,6 +147,9 @@ pub fn run(
         Some(manifest) => verification.run(manifest)?,
         None => verification.run_foreign()?,
     };
+    if let Some(manifest) = manifest.as_ref().filter(|_| part.is_part()) {
+        store_cursor(sink.as_ref(), manifest, portion, report.left)?;
+    }
     let text = if json {
         let whole = Json {
             destination: sink.to_string(),
@@ -174,6 +237,7 @@ fn write_report(
     }
     match report.findings.len() {
         0 if report.unknown > 0 => writeln!(out, "result   not known"),
+        0 if report.left > 0 => writeln!(out, "result   intact as far as it was read"),
         0 if manifest.is_some() => writeln!(out, "result   intact"),
         0 => writeln!(out, "result   no damage found"),
         1 => writeln!(out, "result   1 finding"),

@@ -493,3 +493,54 @@ fn verifying_writes_nothing() {
     assert_eq!(damaged, crate::support::stamps(&output.path));
     assert_eq!(before.len(), damaged.len());
 }
+
+#[test]
+fn a_hundredth_at_a_time_covers_everything_in_a_hundred_runs() {
+    let data = Dataset::new().class("cat", 13);
+    let output = data.convert(&["--shards", "13"]);
+    let last = output.shards()[12].clone();
+    flip(&last, 700);
+    let mut found = 0;
+    // Eight percent of 13 shards are two, rounded up.
+    for run in 0..7 {
+        let run_of = output.verify(&["--sample", "8%"]);
+        found += i32::from(run_of.code == 4);
+        assert!(
+            run_of.out.contains("the content of 11 of 13 shards"),
+            "{run}: {}",
+            run_of.out
+        );
+    }
+    assert_eq!(found, 1, "the damaged shard is met once in a round");
+    flip(&last, 700);
+    output
+        .verify(&["--sample", "100%"])
+        .exits(0)
+        .says(&["result   intact\n"]);
+    output
+        .verify(&["--sample", "0%"])
+        .exits(2)
+        .says(&["for example 1%"]);
+    output
+        .verify(&["--level", "list", "--sample", "1%"])
+        .exits(2);
+}
+
+#[test]
+fn a_run_that_ends_at_its_time_is_resumed_where_it_ended() {
+    let data = Dataset::new().class("cat", 9);
+    let output = data.convert(&["--shards", "9"]);
+    flip(&output.shards()[8], 700);
+    output.verify(&["--max-duration", "0s"]).exits(0).says(&[
+        "the content of 9 of 9 shards",
+        "result   intact as far as it was read",
+    ]);
+    output
+        .verify(&["--resume"])
+        .exits(4)
+        .says(&["train-00008.tar"]);
+    let json = output
+        .verify(&["--resume", "--max-duration", "0s", "--json"])
+        .json();
+    assert_eq!(json["left"], 9);
+}
