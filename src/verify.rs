@@ -18,11 +18,13 @@ use crate::error::{Error, Kind, Result};
 use crate::foreign::{self, ForeignShard};
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
+use crate::index;
 use crate::lookahead::{Content, Lookahead};
-use crate::manifest::{MANIFEST, Manifest, ShardEntry, snapshot_name};
+use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::progress::Counters;
 use crate::recipe::{Compression, Missing, filling};
-use crate::record::{FieldRecord, FrameRecord, NO_LABEL, SampleRecord, ShardRecord};
+use crate::record::{FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord};
+use crate::resume;
 use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
@@ -116,11 +118,16 @@ pub struct Verification<'a> {
     pub stop: &'a Stop,
 }
 
+/// Skipped and odd samples of one shard.
+type Remarks = (Vec<Remark>, Vec<Remark>);
+
 /// What the threads of a verification share.
 struct Shared<'a> {
     report: Mutex<Report>,
     next: AtomicUsize,
     keys: Mutex<Vec<(u64, u32)>>,
+    /// What records say of skipped and odd samples, by shard.
+    remarks: Mutex<HashMap<String, Remarks>>,
     source: Option<SourceSet<'a>>,
 }
 
@@ -169,10 +176,13 @@ impl Verification<'_> {
             report: Mutex::default(),
             next: AtomicUsize::new(0),
             keys: Mutex::default(),
+            remarks: Mutex::default(),
             source: self.against.as_ref().map(SourceSet::new),
         };
+        let splits: Vec<&str> = manifest.shards().map(|(split, _)| split).collect();
         let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
         let whole = self.check_list(manifest, &shards, &shared)?;
+        self.check_plan(manifest, &shared)?;
         let count = self.portion.count.min(shards.len());
         let mut left = 0;
         if self.level > Level::List {
@@ -181,7 +191,7 @@ impl Verification<'_> {
             let (samples, bytes) = (sum(|shard| shard.samples), sum(|shard| shard.bytes));
             self.counters.begin("verify", samples, bytes, count as u64);
             let work = |i: usize| match whole[turn(i)] {
-                true => self.check_shard(manifest, shards[turn(i)], &shared),
+                true => self.check_shard(manifest, splits[turn(i)], shards[turn(i)], &shared),
                 false => Ok(()),
             };
             self.on_threads(count, &work, &shared)?;
@@ -191,6 +201,7 @@ impl Verification<'_> {
             self.check_indexes(manifest, &shared)?;
         }
         self.check_keys(manifest, &shared);
+        check_remarks(manifest, &shards, &shared);
         self.check_source(manifest, &shared);
         let mut report = shared
             .report
@@ -232,6 +243,7 @@ impl Verification<'_> {
             report: Mutex::default(),
             next: AtomicUsize::new(0),
             keys: Mutex::default(),
+            remarks: Mutex::default(),
             source: None,
         };
         let bytes = shards.iter().map(|shard| shard.bytes).sum();
@@ -370,6 +382,13 @@ impl Verification<'_> {
             }
         }
         for file in &manifest.indexes {
+            if !index::names().any(|name| name == file.reader) {
+                let finding =
+                    Finding::new(MANIFEST, "names a reader index of a kind that there is not");
+                findings.push(
+                    finding.values(index::names().collect::<Vec<_>>().join(", "), &file.reader),
+                );
+            }
             let listed = there.get(&file.name).copied();
             let size = match listed {
                 // Those at the root and in hidden directories are few.
@@ -408,6 +427,22 @@ impl Verification<'_> {
                     .values(crc_text(crc32fast::hash(&a)), crc_text(crc32fast::hash(&b))),
             ),
             _ => {}
+        }
+        let name = &manifest.recipe.name;
+        if *name != manifest.name {
+            findings.push(Finding::new(MANIFEST, "its name").values(name, &manifest.name));
+        }
+        for split in &manifest.splits {
+            let sums = |of: fn(&ShardEntry) -> u64| split.shards.iter().map(of).sum::<u64>();
+            for (what, said, is) in [
+                ("samples", split.samples, sums(|s| s.samples)),
+                ("bytes", split.bytes, sums(|s| s.bytes)),
+            ] {
+                if said != is {
+                    let what = format!("its total of {what} of split `{}`", split.name);
+                    findings.push(Finding::new(MANIFEST, what).values(is, said));
+                }
+            }
         }
         let sums = |of: fn(&ShardEntry) -> u64| shards.iter().map(|shard| of(shard)).sum::<u64>();
         for (what, said, is) in [
@@ -450,9 +485,68 @@ impl Verification<'_> {
         Ok(())
     }
 
+    /// Compares the manifest with the plan that owns the destination: its digest is over what the manifest repeats of it.
+    fn check_plan(&self, manifest: &Manifest, shared: &Shared<'_>) -> Result<()> {
+        if manifest.recipe.foreign {
+            return Ok(());
+        }
+        let mut findings = Vec::new();
+        match resume::claimed(self.sink).and_then(|claimed| match claimed {
+            Some(_) => resume::load(self.sink).map(Some),
+            None => Ok(None),
+        }) {
+            Ok(Some(stored)) => {
+                let plan = &stored.plan;
+                let text = |ours: bool| if ours { "as planned" } else { "otherwise" };
+                let skipped = manifest.skipped.len() as u64;
+                let names: Vec<&str> = manifest
+                    .splits
+                    .iter()
+                    .map(|split| split.name.as_str())
+                    .collect();
+                let shards = manifest
+                    .shards()
+                    .map(|(split, shard)| (split, shard.name.as_str()));
+                let planned = plan
+                    .shards
+                    .iter()
+                    .map(|shard| (shard.split.as_str(), shard.name.as_str()));
+                for (what, same) in [
+                    ("plan", stored.digest == manifest.plan),
+                    ("recipe", plan.recipe == manifest.recipe),
+                    ("classes or fields", plan.names == manifest.names),
+                    ("splits", plan.splits == names),
+                    ("shards", planned.eq(shards)),
+                    (
+                        "samples and skipped",
+                        plan.samples() == manifest.samples + skipped,
+                    ),
+                ] {
+                    if !same {
+                        let finding = Finding::new(
+                            MANIFEST,
+                            format!("its {what} are not those of the stored plan"),
+                        );
+                        findings.push(finding.values(text(true), text(false)));
+                    }
+                }
+            }
+            Ok(None) => lock(&shared.report).unchecked.push(
+                "recipe and classes: there is no stored plan to compare them with".to_owned(),
+            ),
+            Err(error) if error.kind() == Kind::Damage => {
+                findings.push(Finding::new(STATE, error.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+        lock(&shared.report).findings.extend(findings);
+        Ok(())
+    }
+
     fn check_shard(
         &self,
         manifest: &Manifest,
+        split: &str,
         shard: &ShardEntry,
         shared: &Shared<'_>,
     ) -> Result<()> {
@@ -460,7 +554,11 @@ impl Verification<'_> {
             return Ok(());
         }
         let mut findings = Vec::new();
-        let index = self.check_index(manifest, shard, &mut findings)?;
+        let index = self.check_index(manifest, split, shard, &mut findings)?;
+        if let Some(record) = &index {
+            let said = (record.skipped.clone(), record.odd.clone());
+            lock(&shared.remarks).insert(shard.name.clone(), said);
+        }
         let raw = self.passing(&shard.name)?;
         let (bytes, crc32) = match &index {
             Some(record) if self.level >= Level::Data && manifest.recipe.foreign => {
@@ -606,6 +704,7 @@ impl Verification<'_> {
     fn check_index(
         &self,
         manifest: &Manifest,
+        split: &str,
         shard: &ShardEntry,
         findings: &mut Vec<Finding>,
     ) -> Result<Option<ShardRecord>> {
@@ -642,6 +741,17 @@ impl Verification<'_> {
             ),
             ("bytes", shard.bytes.to_string(), record.bytes.to_string()),
             ("crc32", shard.crc32.clone(), crc_text(record.crc32)),
+            (
+                "unpacked_bytes",
+                format!("{:?}", shard.unpacked_bytes),
+                format!("{:?}", record.unpacked_bytes),
+            ),
+            (
+                "sha256",
+                format!("{:?}", shard.sha256),
+                format!("{:?}", record.sha256),
+            ),
+            ("split", split.to_owned(), record.split.clone()),
         ];
         for (what, said, is) in agree {
             if said != is {
@@ -706,6 +816,42 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Compares what the manifest says of skipped and odd samples with the records, when all of them were read.
+fn check_remarks(manifest: &Manifest, shards: &[&ShardEntry], shared: &Shared<'_>) {
+    let remarks = lock(&shared.remarks);
+    let said: Vec<_> = shards
+        .iter()
+        .filter_map(|shard| remarks.get(&shard.name))
+        .collect();
+    if said.len() != shards.len() {
+        return;
+    }
+    for (what, listed, records) in [
+        (
+            "skipped",
+            &manifest.skipped,
+            said.iter().flat_map(|said| &said.0).collect::<Vec<_>>(),
+        ),
+        (
+            "odd",
+            &manifest.odd,
+            said.iter().flat_map(|said| &said.1).collect(),
+        ),
+    ] {
+        if !listed.iter().eq(records.iter().copied()) {
+            let finding = Finding::new(
+                MANIFEST,
+                format!("its list of {what} samples is not that of the records"),
+            );
+            let counts = (records.len(), listed.len());
+            lock(&shared.report).findings.push(finding.values(
+                format!("{} samples", counts.0),
+                format!("{} samples, or other words", counts.1),
+            ));
+        }
+    }
 }
 
 fn failed(shard: &ShardEntry, error: std::io::Error) -> Error {

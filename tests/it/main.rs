@@ -28,6 +28,8 @@ mod manifest;
 mod layers;
 // S3 on both ends, and everything that can go wrong with it.
 mod s3;
+// Whatever is changed is found.
+mod mutations;
 // What is damaged or missing is made again.
 mod repair;
 // Every format and compression, reader indexes, and shards of others.
