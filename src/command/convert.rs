@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::policy::Policy;
 use crate::publish::publish;
 use crate::settings::{Planning, Running};
-use crate::store;
+use crate::store::{self, Sink};
 
 /// Converts, going on where an earlier run of the same plan stopped.
 pub fn run(
@@ -15,18 +15,29 @@ pub fn run(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
-    let source = store::source(&planning.source, &running.access)?;
     let sink = store::sink(&planning.destination, &running.access)?;
-    let draft = plan::draft(planning, source.as_ref(), sink.as_ref(), running)?;
+    on(sink.as_ref(), planning, policy, dry_run, running)
+}
+
+/// The same on an opened destination.
+pub fn on(
+    sink: &dyn Sink,
+    planning: &Planning,
+    policy: Policy,
+    dry_run: bool,
+    running: &Running,
+) -> Result<Summary> {
+    let source = store::source(&planning.source, &running.access)?;
+    let draft = plan::draft(planning, source.as_ref(), sink, running)?;
     if dry_run {
         return Ok(Summary::text(plan::describe(&draft, source.as_ref())?));
     }
     plan::tell_saving(&draft, source.as_ref())?;
     // Before anything is written: a destination is not claimed for a run that cannot start.
-    let budget = running.budget(&draft.plan, source.as_ref(), sink.as_ref())?;
+    let budget = running.budget(&draft.plan, source.as_ref(), sink)?;
     let (published, stored) = std::thread::scope(|scope| {
-        let published = scope.spawn(|| plan::published(&draft, sink.as_ref()));
-        let stored = plan::store_plan(&draft, sink.as_ref());
+        let published = scope.spawn(|| plan::published(&draft, sink));
+        let stored = plan::store_plan(&draft, sink);
         (published.join(), stored)
     });
     let stored = stored?;
@@ -36,14 +47,14 @@ pub fn run(
     let packed = pack::pack(
         &stored,
         source.as_ref(),
-        sink.as_ref(),
+        sink,
         (0, 1),
         policy,
         budget,
         running,
     )?;
     running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink.as_ref(), &stored, running.memory)?;
+    let manifest = publish(sink, &stored, running.memory)?;
     Ok(Summary {
         done: if published && packed.shards_reused == packed.shards {
             "up to date:"

@@ -6,25 +6,30 @@ use crate::foreign;
 use crate::manifest::Manifest;
 use crate::publish::{add_indexes, commit};
 use crate::settings::Running;
-use crate::store;
+use crate::store::{self, Sink};
 
 /// Adds the indexes of these names to a dataset, and a manifest where there is none.
 pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let (manifest, done) = match Manifest::load(sink.as_ref())? {
+    on(sink.as_ref(), names, running)
+}
+
+/// The same on an opened destination.
+pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
+    let (manifest, done) = match Manifest::load(sink)? {
         Some(manifest) => (manifest, "up to date:"),
         None => {
-            foreign::check_foreign(sink.as_ref())?;
-            let shards = foreign::shards(sink.as_ref())?;
+            foreign::check_foreign(sink)?;
+            let shards = foreign::shards(sink)?;
             let jobs = running.jobs_for(shards.len());
             let (counters, stop) = (&running.counters, &running.stop);
-            let manifest = foreign::adopt(sink.as_ref(), &shards, jobs, counters, stop)?;
-            (commit(sink.as_ref(), manifest)?, "indexed")
+            let manifest = foreign::adopt(sink, &shards, jobs, counters, stop)?;
+            (commit(sink, manifest)?, "indexed")
         }
     };
     running.counters.begin("index", 0, 0, 0);
     let snapshot = manifest.snapshot;
-    let manifest = add_indexes(sink.as_ref(), manifest, names, running.memory)?;
+    let manifest = add_indexes(sink, manifest, names, running.memory)?;
     Ok(Summary {
         done: match manifest.snapshot == snapshot {
             true => done,

@@ -20,20 +20,31 @@ pub fn run(
     running: &Running,
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let stored = resume::load(sink.as_ref())?;
-    let planned = planned_source(sink.as_ref(), &stored.id)?;
+    on(sink.as_ref(), source, worker, policy, running)
+}
+
+/// The same on an opened destination.
+pub fn on(
+    sink: &dyn Sink,
+    source: Option<&str>,
+    worker: (usize, usize),
+    policy: Policy,
+    running: &Running,
+) -> Result<Summary> {
+    let stored = resume::load(sink)?;
+    let planned = planned_source(sink, &stored.id)?;
     let location = source.map(str::to_owned).or(planned).ok_or_else(|| {
         Error::usage(format!(
-            "{destination}: nothing says where the source lies: add `--source SRC`"
+            "{sink}: nothing says where the source lies: add `--source SRC`"
         ))
     })?;
     let source = store::source(&location, &running.access)?;
     sink.sweep()?;
-    let budget = running.budget(&stored.plan, source.as_ref(), sink.as_ref())?;
+    let budget = running.budget(&stored.plan, source.as_ref(), sink)?;
     let packed = pack(
         &stored,
         source.as_ref(),
-        sink.as_ref(),
+        sink,
         worker,
         policy,
         budget,

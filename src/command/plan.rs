@@ -32,14 +32,24 @@ const SOURCE_FILE: &str = "source";
 
 /// Plans; stores the plan unless this is a dry run.
 pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summary> {
-    let source = store::source(&planning.source, &running.access)?;
     let sink = store::sink(&planning.destination, &running.access)?;
-    let draft = draft(planning, source.as_ref(), sink.as_ref(), running)?;
+    on(sink.as_ref(), planning, dry_run, running)
+}
+
+/// The same on an opened destination.
+pub fn on(
+    sink: &dyn Sink,
+    planning: &Planning,
+    dry_run: bool,
+    running: &Running,
+) -> Result<Summary> {
+    let source = store::source(&planning.source, &running.access)?;
+    let draft = draft(planning, source.as_ref(), sink, running)?;
     if dry_run {
         return Ok(Summary::text(describe(&draft, source.as_ref())?));
     }
     tell_saving(&draft, source.as_ref())?;
-    let stored = store_plan(&draft, sink.as_ref())?;
+    let stored = store_plan(&draft, sink)?;
     let location = store::absolute(&planning.source);
     sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {

@@ -5,14 +5,19 @@ use crate::error::Result;
 use crate::publish::publish;
 use crate::resume;
 use crate::settings::Running;
-use crate::store;
+use crate::store::{self, Sink};
 
 /// Publishes the destination's plan.
 pub fn run(destination: &str, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let stored = resume::load(sink.as_ref())?;
+    on(sink.as_ref(), running)
+}
+
+/// The same on an opened destination.
+pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
+    let stored = resume::load(sink)?;
     running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink.as_ref(), &stored, running.memory)?;
+    let manifest = publish(sink, &stored, running.memory)?;
     Ok(Summary {
         done: "published",
         destination: Some(sink.to_string()),
