@@ -121,6 +121,19 @@ fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
 }
 
 impl Planning {
+    /// What a recipe alone says, without files that flags name.
+    pub fn new(source: &str, destination: &str, recipe: Recipe) -> Self {
+        Self {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+            recipe,
+            keep_zero_length: false,
+            labels: None,
+            synsets: None,
+            class_names: None,
+        }
+    }
+
     /// What these classes are called for people; empty when nobody said.
     pub fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
         match &self.class_names {
@@ -385,13 +398,11 @@ pub(crate) fn planning(
         index::check(name, &recipe)?;
     }
     Ok(Planning {
-        source: source.to_owned(),
-        destination: destination.to_owned(),
-        recipe,
         keep_zero_length: on_error == cli::OnError::Skip,
         labels: args.labels.clone(),
         synsets: args.synsets.clone(),
         class_names: args.class_names.clone(),
+        ..Planning::new(source, destination, recipe)
     })
 }
 
@@ -571,6 +582,7 @@ pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Resul
             fsync: !args.no_fsync,
             s3: s3(&args.s3)?,
             network: Default::default(),
+            steps: Default::default(),
             counters: Arc::clone(counters),
             stop: stop.clone(),
         },

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use rustix::fs::Advice;
 
-use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, check_name};
+use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, Steps, check_name};
 use crate::buffer::{Buffer, Buffers};
 use crate::error::{Error, Kind, Result, reason};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
@@ -506,9 +506,27 @@ fn may_read(path: &Path, meta: &fs::Metadata) -> bool {
 }
 
 /// A dataset on a file system.
+#[derive(Clone)]
 pub(super) struct LocalSink {
     root: PathBuf,
     fsync: bool,
+    steps: Steps,
+}
+
+/// A file being written under a temporary name, locked as ours. Dropped before it got its own name, it is removed.
+struct Temporary {
+    path: PathBuf,
+    file: File,
+    steps: Steps,
+    placed: bool,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.placed {
+            let _ = self.steps.take("remove", || fs::remove_file(&self.path));
+        }
+    }
 }
 
 impl LocalSink {
@@ -525,6 +543,7 @@ impl LocalSink {
         Ok(Self {
             root,
             fsync: access.fsync,
+            steps: access.steps.clone(),
         })
     }
 
@@ -534,7 +553,7 @@ impl LocalSink {
     }
 
     /// Opens a temporary file beside `path`, making its directories, and locks it as ours.
-    fn temporary(&self, path: &Path) -> io::Result<(PathBuf, File)> {
+    fn temporary(&self, path: &Path) -> io::Result<Temporary> {
         let parent = path.parent().unwrap_or(&self.root);
         self.make_dirs(parent)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -546,15 +565,21 @@ impl LocalSink {
                 machine(),
                 std::process::id()
             ));
-            let file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(&temporary)?;
+            let create = || {
+                let mut options = OpenOptions::new();
+                options.write(true).create_new(true).open(&temporary)
+            };
+            let file = self.steps.take("create", create)?;
             // Where locks do not work the file is never swept: it stays until `gc` finds it old.
             let _ = file.lock();
             // Before it was locked, another run may have taken it for one of the dead and removed it.
             if file.metadata()?.nlink() > 0 {
-                return Ok((temporary, file));
+                return Ok(Temporary {
+                    path: temporary,
+                    file,
+                    steps: self.steps.clone(),
+                    placed: false,
+                });
             }
         }
     }
@@ -566,7 +591,7 @@ impl LocalSink {
         }
         let parent = dir.parent().unwrap_or(Path::new(""));
         self.make_dirs(parent)?;
-        match fs::create_dir(dir) {
+        match self.steps.take("mkdir", || fs::create_dir(dir)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -582,28 +607,33 @@ impl LocalSink {
         } else {
             dir
         };
-        File::open(dir)?.sync_all()
+        self.steps
+            .take("fsync of the directory", || File::open(dir)?.sync_all())
     }
 
-    /// Writes `body` to a temporary file and hands it to `place` to be given its name.
-    fn write(
-        &self,
-        path: &Path,
-        body: &[u8],
-        place: impl FnOnce(&Path) -> io::Result<bool>,
-    ) -> io::Result<bool> {
-        let (temporary, mut file) = self.temporary(path)?;
-        let placed = (|| {
-            file.write_all(body)?;
-            if self.fsync {
-                file.sync_all()?;
-            }
-            let placed = place(&temporary)?;
-            self.sync_dir(path.parent().unwrap_or(&self.root))?;
-            Ok(placed)
-        })();
-        let _ = fs::remove_file(&temporary);
-        placed
+    /// Makes what was written durable.
+    fn sync(&self, file: &File) -> io::Result<()> {
+        match self.fsync {
+            true => self.steps.take("fsync", || file.sync_all()),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives a temporary file its name, over what has it.
+    fn rename(&self, mut temporary: Temporary, path: &Path) -> io::Result<()> {
+        let rename = || fs::rename(&temporary.path, path);
+        self.steps.take("rename", rename)?;
+        temporary.placed = true;
+        self.sync_dir(path.parent().unwrap_or(&self.root))
+    }
+
+    /// A temporary file with `body` in it.
+    fn written(&self, path: &Path, body: &[u8]) -> io::Result<Temporary> {
+        let mut temporary = self.temporary(path)?;
+        self.steps
+            .take("write", || temporary.file.write_all(body))?;
+        self.sync(&temporary.file)?;
+        Ok(temporary)
     }
 
     fn label(&self, name: &str) -> String {
@@ -717,18 +747,14 @@ impl std::fmt::Display for LocalSink {
 impl Sink for LocalSink {
     fn create(&self, name: &str, _bytes: u64) -> Result<Box<dyn ShardWriter>> {
         let path = self.path(name)?;
-        let (temporary, file) = self
+        let temporary = self
             .temporary(&path)
             .map_err(|error| Error::io(self.label(name), error))?;
         Ok(Box::new(LocalShard {
             label: self.label(name),
-            sink: LocalSink {
-                root: self.root.clone(),
-                fsync: self.fsync,
-            },
+            sink: self.clone(),
             path,
-            temporary: Some(temporary),
-            file,
+            temporary,
             gathered: Vec::with_capacity(GATHER_BYTES),
             written: 0,
             begun: 0,
@@ -776,22 +802,23 @@ impl Sink for LocalSink {
 
     fn put(&self, name: &str, body: &[u8]) -> Result<()> {
         let path = self.path(name)?;
-        self.write(&path, body, |temporary| {
-            fs::rename(temporary, &path).map(|()| true)
-        })
-        .map(|_| ())
-        .map_err(|error| Error::io(self.label(name), error))
+        self.written(&path, body)
+            .and_then(|temporary| self.rename(temporary, &path))
+            .map_err(|error| Error::io(self.label(name), error))
     }
 
     fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
         let path = self.path(name)?;
-        self.write(&path, body, |temporary| {
-            match place_if_absent(temporary, &path) {
+        let placed = self.written(&path, body).and_then(|temporary| {
+            let link = || place_if_absent(&temporary.path, &path);
+            let placed = match self.steps.take("link", link) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
                 placed => placed.map(|()| true),
-            }
-        })
-        .map_err(|error| Error::io(self.label(name), error))
+            }?;
+            self.sync_dir(path.parent().unwrap_or(&self.root))?;
+            Ok(placed)
+        });
+        placed.map_err(|error| Error::io(self.label(name), error))
     }
 
     fn check_exclusive(&self, _name: &str, _body: &[u8]) -> Result<()> {
@@ -826,7 +853,8 @@ impl Sink for LocalSink {
             if !is_temporary(&name) || !name.contains(&ours) {
                 return Ok(());
             }
-            if !is_alive(path) && fs::remove_file(path).is_ok() {
+            let remove = || self.steps.take("sweep", || fs::remove_file(path));
+            if !is_alive(path) && remove().is_ok() {
                 removed += 1;
             }
             Ok(())
@@ -857,7 +885,8 @@ impl Sink for LocalSink {
     }
 
     fn discard(&self, leftover: &Leftover) -> Result<()> {
-        match fs::remove_file(self.path(&leftover.id)?) {
+        let path = self.path(&leftover.id)?;
+        match self.steps.take("discard", || fs::remove_file(path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(self.label(&leftover.id), error))
             }
@@ -910,8 +939,7 @@ struct LocalShard {
     label: String,
     sink: LocalSink,
     path: PathBuf,
-    temporary: Option<PathBuf>,
-    file: File,
+    temporary: Temporary,
     gathered: Vec<u8>,
     written: u64,
     /// Bytes the disk was already told to take.
@@ -933,7 +961,12 @@ impl Write for LocalShard {
         let mut slices = [IoSlice::new(&self.gathered), IoSlice::new(data)];
         let mut slices = slices.as_mut_slice();
         while !slices.is_empty() {
-            match self.file.write_vectored(slices) {
+            let file = &mut self.temporary.file;
+            match self
+                .sink
+                .steps
+                .take("write", || file.write_vectored(slices))
+            {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => IoSlice::advance_slices(&mut slices, n),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -947,7 +980,8 @@ impl Write for LocalShard {
 
     fn flush(&mut self) -> io::Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
-        self.file.write_all(&gathered)
+        let file = &mut self.temporary.file;
+        self.sink.steps.take("write", || file.write_all(&gathered))
     }
 }
 
@@ -958,7 +992,7 @@ impl LocalShard {
         let new = self.written - self.begun;
         if self.sink.fsync && new >= WRITE_BACK_BYTES {
             let length = std::num::NonZeroU64::new(new);
-            let _ = rustix::fs::fadvise(&self.file, self.begun, length, Advice::DontNeed);
+            let _ = rustix::fs::fadvise(&self.temporary.file, self.begun, length, Advice::DontNeed);
             self.begun = self.written;
         }
     }
@@ -966,30 +1000,18 @@ impl LocalShard {
 
 impl ShardWriter for LocalShard {
     fn commit(mut self: Box<Self>, _crc32: u32) -> Result<()> {
-        let Some(temporary) = self.temporary.take() else {
-            return Ok(());
-        };
-        let done = (|| {
-            self.flush()?;
-            if self.sink.fsync {
-                self.file.sync_all()?;
-            }
-            fs::rename(&temporary, &self.path)?;
-            self.sink
-                .sync_dir(self.path.parent().unwrap_or(&self.sink.root))
-        })();
-        done.map_err(|error| {
-            let _ = fs::remove_file(&temporary);
-            Error::io(self.label.clone(), error)
-        })
-    }
-}
-
-impl Drop for LocalShard {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            let _ = fs::remove_file(temporary);
-        }
+        let label = self.label.clone();
+        let done = self.flush().and_then(|()| {
+            let Self {
+                sink,
+                path,
+                temporary,
+                ..
+            } = *self;
+            sink.sync(&temporary.file)?;
+            sink.rename(temporary, &path)
+        });
+        done.map_err(|error| Error::io(label, error))
     }
 }
 

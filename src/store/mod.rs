@@ -6,7 +6,7 @@ mod local;
 mod s3;
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -143,6 +143,29 @@ pub trait ShardWriter: Write + Send {
     fn commit(self: Box<Self>, crc32: u32) -> Result<()>;
 }
 
+/// Asked before and after every step that changes a disk, so that a test can end a run at each; does nothing by default.
+#[derive(Clone, Default)]
+pub struct Steps(pub Option<Arc<dyn Fn(&'static str) -> io::Result<()> + Send + Sync>>);
+
+impl Steps {
+    /// Takes a step.
+    fn take<T>(&self, step: &'static str, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let Some(asked) = &self.0 else {
+            return work();
+        };
+        asked(step)?;
+        let done = work()?;
+        asked(step)?;
+        Ok(done)
+    }
+}
+
+impl fmt::Debug for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Steps")
+    }
+}
+
 /// What backends need to know to open a location.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -158,6 +181,8 @@ pub struct Access {
     pub s3: S3Options,
     /// The connection of this process, shared by its source and its sink.
     pub network: Network,
+    /// What is asked at every step on a disk.
+    pub steps: Steps,
     /// Counts requests that had to be made again.
     pub counters: Arc<Counters>,
     /// Says when to stop.
@@ -264,7 +289,7 @@ pub fn check_name(name: &str) -> Result<()> {
 
 #[cfg(test)]
 #[path = "../../fixtures/s3_server/mod.rs"]
-mod s3_server;
+pub(crate) mod s3_server;
 
 #[cfg(test)]
 mod tests {
