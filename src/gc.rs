@@ -49,7 +49,8 @@ pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
     }
     for leftover in leftovers {
         let name = &leftover.name;
-        if !ours.contains(name) && !name.starts_with(&format!("{STATE}/")) {
+        let named = ours.contains(name) || name.starts_with(&format!("{STATE}/"));
+        if !leftover.ours && !named {
             found.foreign.push(leftover);
         } else if leftover.age < rules.older_than {
             found.young.push(leftover);

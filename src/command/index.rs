@@ -16,6 +16,7 @@ pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Sum
 
 /// The same on an opened destination.
 pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
+    sink.sweep()?;
     let (manifest, done) = match Manifest::load(sink)? {
         Some(manifest) => (manifest, "up to date:"),
         None => {

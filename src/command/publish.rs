@@ -16,6 +16,7 @@ pub fn run(destination: &str, running: &Running) -> Result<Summary> {
 /// The same on an opened destination.
 pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
     let stored = resume::load(sink)?;
+    sink.sweep()?;
     running.counters.begin("publish", 0, 0, 0);
     let manifest = publish(sink, &stored, running.memory)?;
     Ok(Summary {

@@ -651,7 +651,7 @@ impl LocalSink {
                 visit(&entry, &entry.path()).map_err(|error| Error::io(self.to_string(), error))?;
             }
         }
-        for part in ["data", "index", "_shardpack"] {
+        for part in ["data", "index", ".nv-meta", "_shardpack"] {
             self.walk(&self.root.join(part), visit)
                 .map_err(|error| Error::io(self.label(part), error))?;
         }
@@ -693,6 +693,25 @@ fn becomes(temporary: &str) -> String {
         "" => name.to_owned(),
         dir => format!("{dir}/{name}"),
     }
+}
+
+/// Whether a temporary file's name is one that is given here: `.NAME.MACHINE-PID-N.tmp`.
+fn is_ours(temporary: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let parts = || {
+        let (_, tail) = temporary.strip_suffix(".tmp")?.rsplit_once('.')?;
+        let mut parts = tail.split('-');
+        Some([
+            parts.next()?,
+            parts.next()?,
+            parts.next()?,
+            parts.next().unwrap_or(""),
+        ])
+    };
+    parts().is_some_and(|[machine, process, count, rest]| {
+        let known = machine.bytes().all(|b| b.is_ascii_hexdigit());
+        known && digits(process) && digits(count) && rest.is_empty()
+    })
 }
 
 /// Whether a temporary file has a living writer, which holds its lock; one that is gone needs no removing either.
@@ -877,6 +896,7 @@ impl Sink for LocalSink {
                 what: "partial file",
                 age: entry.metadata()?.modified()?.elapsed().unwrap_or_default(),
                 id: below,
+                ours: is_ours(&name),
             });
             Ok(())
         })?;
@@ -1018,6 +1038,28 @@ impl ShardWriter for LocalShard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn temporary_files_are_known_by_their_names() {
+        for name in [
+            ".x.tar.0123456789ab-77-0.tmp",
+            "..info.json.0123456789ab-1-12.tmp",
+            // A machine that does not say when it started.
+            ".x.tar.-77-0.tmp",
+        ] {
+            assert!(is_temporary(name) && is_ours(name), "{name}");
+        }
+        for name in [
+            ".x.tmp",
+            ".x.tar.77-0.tmp",
+            ".x.ab-7-x.tmp",
+            ".x.ab-7-0-1.tmp",
+        ] {
+            assert!(!is_ours(name), "{name}");
+        }
+        let name = "data/.x.tar.0123456789ab-77-0.tmp";
+        assert_eq!(becomes(name), "data/x.tar");
+    }
 
     #[test]
     fn both_ways_of_placing_leave_what_is_there_alone() {

@@ -80,6 +80,8 @@ pub struct Leftover {
     pub age: Duration,
     /// What the backend knows it by.
     pub id: String,
+    /// Whether that alone says that this program left it.
+    pub ours: bool,
 }
 
 /// Where shards go, and where they are read back from.

@@ -537,6 +537,7 @@ impl S3Sink {
                     what: "unfinished multipart upload",
                     age,
                     id: id.to_owned(),
+                    ours: false,
                 });
             }
             let more = page.is_truncated() == Some(true);
