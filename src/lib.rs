@@ -46,3 +46,10 @@ pub mod signal;
 pub mod store;
 pub mod units;
 pub mod verify;
+
+#[cfg(test)]
+#[path = "../tests/crash/mod.rs"]
+mod crash;
+#[cfg(test)]
+#[path = "../fixtures/faulty_store/mod.rs"]
+mod faulty_store;

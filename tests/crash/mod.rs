@@ -1,0 +1,385 @@
+//! Runs that end anywhere, go wrong anywhere, stand still anywhere, and meet each other: nothing is lost, nothing half seen.
+//!
+//! Each run is one process of its own as far as the library goes: stores opened anew, nothing shared but the destination.
+//! `docs/reliability.md` lists what is tried here and what came of it.
+
+// What went on is told with `--nocapture`.
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+mod anywhere;
+mod chaos;
+mod together;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use crate::command;
+use crate::error::Result;
+use crate::faulty_store::{Fate, Faulty, Level};
+use crate::gc::{Rules, collect};
+use crate::manifest::MANIFEST;
+use crate::policy::Policy;
+use crate::probe::Validate;
+use crate::recipe::{Cut, Recipe};
+use crate::settings::{Planning, Running};
+use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
+use crate::store::{self, Access, S3Options, Sink};
+
+/// Names with contents.
+pub(crate) type Tree = BTreeMap<String, Bytes>;
+
+/// Where the dataset lies in the server's bucket.
+const PREFIX: &str = "out/";
+
+/// A picture of about so many bytes that no other name has.
+fn picture(name: &str, bytes: usize) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let image = image::RgbImage::from_pixel(9, 7, image::Rgb([10, 200, 30]));
+    let mut encoder = image::codecs::jpeg::JpegEncoder::new(&mut plain);
+    encoder.encode_image(&image).unwrap();
+    let mut picture = plain[..2].to_vec();
+    let mut left = bytes;
+    while left > 0 {
+        // Comments, of 64 KiB at most.
+        let length = left.min(60_000);
+        left -= length;
+        picture.extend([0xFF, 0xFE]);
+        picture.extend((length as u16 + 2).to_be_bytes());
+        picture.extend(name.bytes().cycle().take(length));
+    }
+    picture.extend_from_slice(&plain[2..]);
+    picture
+}
+
+/// In memory where there is such a place, because every run here waits for its disk.
+fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = match memory.is_dir() {
+        true => TempDir::with_prefix_in("shardpack-", memory),
+        false => TempDir::with_prefix("shardpack-"),
+    };
+    made.unwrap()
+}
+
+fn recipe(seed: u64, cut: Cut) -> Recipe {
+    Recipe {
+        name: "data".to_owned(),
+        format: Default::default(),
+        foreign: false,
+        schema: Default::default(),
+        label_base: 0,
+        compress: Default::default(),
+        indexes: Vec::new(),
+        missing: Default::default(),
+        order: Default::default(),
+        seed,
+        cut,
+        json: false,
+        sha256: true,
+        validate: Validate::Header,
+        splits: Vec::new(),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        labels: false,
+        allow_empty: false,
+    }
+}
+
+/// What is converted.
+struct Data {
+    dir: TempDir,
+    cut: Cut,
+}
+
+impl Data {
+    fn new(pictures: &[(&str, usize)], cut: Cut) -> Arc<Self> {
+        let dir = directory();
+        for (name, bytes) in pictures {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, picture(name, *bytes)).unwrap();
+        }
+        Arc::new(Self { dir, cut })
+    }
+
+    /// Six pictures in three shards.
+    fn small() -> Arc<Self> {
+        let names = [
+            "a/1.jpg", "a/2.jpg", "a/3.jpg", "b/1.jpg", "b/2.jpg", "b/3.jpg",
+        ];
+        Self::new(&names.map(|name| (name, 500)), Cut::ShardSamples(2))
+    }
+
+    /// A split in one shard of two parts, and one in a shard that goes in one request.
+    fn large() -> Arc<Self> {
+        let large = ["train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg"];
+        let small = [("val/a/4.jpg", 500), ("val/b/5.jpg", 500)];
+        let large = large.map(|name| (name, 3_000_000));
+        Self::new(&[&large[..], &small[..]].concat(), Cut::Shards(1))
+    }
+
+    fn planning(&self, seed: u64) -> Planning {
+        let source = self.dir.path().to_str().unwrap();
+        Planning::new(source, "unused", recipe(seed, self.cut))
+    }
+}
+
+/// One run of the program.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Convert,
+    Plan,
+    Pack(usize, usize),
+    Publish,
+    Index(&'static str),
+}
+
+const CONVERT: &[Verb] = &[Verb::Convert];
+const WORKERS: &[Verb] = &[
+    Verb::Plan,
+    Verb::Pack(0, 3),
+    Verb::Pack(1, 3),
+    Verb::Pack(2, 3),
+    Verb::Publish,
+];
+const INDEX: &[Verb] = &[Verb::Index("wids")];
+
+enum Place {
+    Local(TempDir),
+    S3(Server),
+}
+
+/// A destination.
+struct World {
+    place: Place,
+    data: Arc<Data>,
+}
+
+impl World {
+    fn local(data: &Arc<Data>) -> Self {
+        Self {
+            place: Place::Local(directory()),
+            data: Arc::clone(data),
+        }
+    }
+
+    fn s3(data: &Arc<Data>) -> Self {
+        let options = Options {
+            anonymous: true,
+            ..Options::default()
+        };
+        Self {
+            place: Place::S3(Server::with(options)),
+            data: Arc::clone(data),
+        }
+    }
+
+    fn server(&self) -> &Server {
+        match &self.place {
+            Place::S3(server) => server,
+            Place::Local(_) => panic!("a server"),
+        }
+    }
+
+    /// What a new process knows.
+    fn running(&self, fate: &Arc<Fate>) -> Running {
+        let mut access = Access {
+            reads: Some(4),
+            open_files: 64,
+            memory: 256 << 20,
+            fsync: true,
+            steps: fate.steps(),
+            ..Access::default()
+        };
+        if let Place::S3(server) = &self.place {
+            access.s3 = S3Options {
+                endpoint_url: Some(server.endpoint()),
+                no_sign_request: true,
+                region: Some("us-east-1".into()),
+                ..S3Options::default()
+            };
+        }
+        Running {
+            jobs: Some(1),
+            cores: 1,
+            memory: access.memory,
+            counters: Arc::default(),
+            stop: access.stop.clone(),
+            access,
+        }
+    }
+
+    fn sink(&self, running: &Running, fate: &Arc<Fate>) -> Result<Faulty> {
+        let location = match &self.place {
+            Place::Local(dir) => dir.path().join("out").to_string_lossy().into_owned(),
+            Place::S3(_) => "s3://bucket/out".to_owned(),
+        };
+        Ok(Faulty {
+            inner: store::sink(&location, &running.access)?,
+            fate: Arc::clone(fate),
+        })
+    }
+
+    /// One process, to its end.
+    fn run(&self, verb: Verb, fate: &Arc<Fate>) -> Result<()> {
+        self.run_seeded(verb, 1, fate)
+    }
+
+    fn run_seeded(&self, verb: Verb, seed: u64, fate: &Arc<Fate>) -> Result<()> {
+        let running = self.running(fate);
+        let sink: &dyn Sink = &self.sink(&running, fate)?;
+        let planning = self.data.planning(seed);
+        let done = match verb {
+            Verb::Convert => command::convert::on(sink, &planning, Policy::Fail, false, &running),
+            Verb::Plan => command::plan::on(sink, &planning, false, &running),
+            Verb::Pack(k, n) => command::pack::on(sink, None, (k, n), Policy::Fail, &running),
+            Verb::Publish => command::publish::on(sink, &running),
+            Verb::Index(name) => command::index::on(sink, &[name.to_owned()], &running),
+        };
+        done.map(|_| ())
+    }
+
+    /// Processes one after the other that nothing happens to.
+    #[track_caller]
+    fn succeeds(&self, verbs: &[Verb]) {
+        for &verb in verbs {
+            let fate = Fate::good(Level::Operations);
+            if let Err(error) = self.run(verb, &fate) {
+                panic!("{verb:?}: {error}: {:?}", self.tree().keys());
+            }
+        }
+    }
+
+    /// Removes leftovers of any age.
+    #[track_caller]
+    fn collects(&self) {
+        let fate = Fate::good(Level::Operations);
+        let running = self.running(&fate);
+        let rules = Rules {
+            older_than: Duration::ZERO,
+            dry_run: false,
+        };
+        let found = collect(&self.sink(&running, &fate).unwrap(), &rules).unwrap();
+        assert!(found.foreign.is_empty(), "{found:?}");
+    }
+
+    /// Everything there is, leftovers too.
+    fn tree(&self) -> Tree {
+        match &self.place {
+            Place::Local(dir) => {
+                let mut tree = Tree::new();
+                read(&dir.path().join("out"), "", &mut tree);
+                tree
+            }
+            Place::S3(server) => {
+                let uploads = server.uploads().into_iter();
+                let mut tree = server.objects(PREFIX);
+                tree.extend(
+                    uploads.map(|(key, id)| (format!("upload {id} of {key}"), Bytes::new())),
+                );
+                tree
+            }
+        }
+    }
+
+    /// Makes the destination this.
+    fn fill(&self, tree: &Tree) {
+        for (name, bytes) in tree {
+            match &self.place {
+                Place::Local(dir) => {
+                    let path = dir.path().join("out").join(name);
+                    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    std::fs::write(path, bytes).unwrap();
+                }
+                Place::S3(server) => {
+                    server.put_with_crc32(&format!("{PREFIX}{name}"), bytes.clone())
+                }
+            }
+        }
+    }
+
+    /// A killed process's uploads stay: nobody hears it giving them up.
+    fn silence_the_dead(self: &Arc<Self>, fate: &Fate) {
+        if matches!(self.place, Place::S3(_)) {
+            let world = Arc::clone(self);
+            fate.on_death(move || {
+                world
+                    .server()
+                    .fault(Fault::new(Wrong::Status(403, "AccessDenied")));
+            });
+        }
+    }
+
+    fn revive(&self, fate: &Fate) {
+        fate.revive();
+        if let Place::S3(server) = &self.place {
+            server.clear_faults();
+        }
+    }
+}
+
+fn read(dir: &Path, prefix: &str, tree: &mut Tree) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        match entry.file_type().unwrap().is_dir() {
+            true => read(&entry.path(), &format!("{name}/"), tree),
+            false => {
+                tree.insert(name, std::fs::read(entry.path()).unwrap().into());
+            }
+        }
+    }
+}
+
+/// Fails with the names that differ.
+#[track_caller]
+fn assert_same(actual: &Tree, expected: &Tree, context: &str) {
+    let differs = |a: &Tree, b: &Tree| -> Vec<String> {
+        let other = a.iter().filter(|(name, bytes)| b.get(*name) != Some(bytes));
+        other.map(|(name, _)| name.clone()).collect()
+    };
+    let (there, wanted) = (differs(actual, expected), differs(expected, actual));
+    assert!(
+        there.is_empty() && wanted.is_empty(),
+        "{context}: there is {there:?}, which should be {wanted:?}"
+    );
+}
+
+/// A reader sees the old dataset or the new one: whichever the manifest is of, all of it is there.
+#[track_caller]
+fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
+    let manifest = actual.get(MANIFEST);
+    let (name, dataset) = match manifest {
+        None => ("no", &Tree::new()),
+        Some(_) if manifest == before.get(MANIFEST) => ("the old", before),
+        Some(_) if manifest == after.get(MANIFEST) => ("the new", after),
+        Some(_) => panic!("{context}: {MANIFEST} is neither the old nor the new one"),
+    };
+    assert!(
+        manifest.is_some() || !before.contains_key(MANIFEST),
+        "{context}: the old dataset is gone"
+    );
+    for (file, bytes) in dataset {
+        assert!(
+            actual.get(file) == Some(bytes),
+            "{context}: {name} manifest is there and {file} is not"
+        );
+    }
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// What undisturbed processes make of what was there.
+fn undisturbed(world: World, before: &Tree, verbs: &[Verb]) -> Tree {
+    world.fill(before);
+    world.succeeds(verbs);
+    world.tree()
+}
