@@ -364,15 +364,7 @@ impl<W: Write> Compressor<W> {
             (Inner::Gzip(encoder), _) => encoder.write_all(data),
             (Inner::Seekable(frames), _) => frames.write(data),
         }
-        .map_err(|error| self.failed(error))
-    }
-
-    fn failed(&self, error: io::Error) -> Error {
-        // A source that changed speaks through the reader; its own words and kind are kept.
-        match error.downcast::<Error>() {
-            Ok(error) => error,
-            Err(error) => Error::io(&self.name, error),
-        }
+        .map_err(|error| Error::io(&self.name, error))
     }
 
     fn stream(
@@ -389,7 +381,7 @@ impl<W: Write> Compressor<W> {
             // One more read at the end: it is there that the reader compares the file with the plan.
             let n = match reader.read(&mut chunk) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read.map_err(|error| self.failed(error))?,
+                read => read.map_err(|error| Error::io(&self.name, error))?,
             };
             if n as u64 > left || (n == 0 && left > 0) {
                 return Err(Error::new(

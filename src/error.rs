@@ -79,9 +79,14 @@ impl Error {
         Self::new(Kind::Failed, what)
     }
 
-    /// An operating-system error on a named object, classified by its number.
+    /// An operating-system error on a named object, classified by its number. One of ours that went through a reader or
+    /// writer keeps its words and kind: an outage stays one.
     pub fn io(what: impl Into<String>, error: std::io::Error) -> Self {
         use rustix::io::Errno;
+        let error = match error.downcast::<Self>() {
+            Ok(ours) => return ours,
+            Err(error) => error,
+        };
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
         let (kind, remedy) = match errno {
             Some(Errno::NOSPC | Errno::DQUOT) => (
@@ -179,6 +184,14 @@ mod tests {
         for (kind, code) in codes {
             assert_eq!(kind.exit_code(), code, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn an_error_of_ours_keeps_its_kind_on_its_way_through_a_writer() {
+        let outage = Error::new(Kind::Transient, "s3://b/k, part 2: no answer in time");
+        let error = Error::io("data/x.tar", std::io::Error::other(outage));
+        assert_eq!(error.kind(), Kind::Transient);
+        assert_eq!(error.to_string(), "s3://b/k, part 2: no answer in time");
     }
 
     #[test]

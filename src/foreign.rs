@@ -171,10 +171,7 @@ impl<R: Read> Read for Counted<R> {
 
 /// Walks one shard. `most` bounds what it unpacks to; what it says of itself is not believed.
 pub fn walk(shard: &ForeignShard, reader: impl Read + Send, most: u64) -> Result<Walked> {
-    let failed = |error: std::io::Error| match error.downcast::<Error>() {
-        Ok(error) => error,
-        Err(error) => Error::io(&shard.name, error),
-    };
+    let failed = |error: std::io::Error| Error::io(&shard.name, error);
     let raw = Raw(Arc::new(Mutex::new((Scanner::new(reader), false))));
     let mut walked = Walked::default();
     let mut unpacked = Counted {

@@ -855,10 +855,7 @@ fn check_remarks(manifest: &Manifest, shards: &[&ShardEntry], shared: &Shared<'_
 }
 
 fn failed(shard: &ShardEntry, error: std::io::Error) -> Error {
-    match error.downcast::<Error>() {
-        Ok(error) => error,
-        Err(error) => Error::io(&shard.name, error),
-    }
+    Error::io(&shard.name, error)
 }
 
 /// Compares what is in a shard with its record; gives length and CRC-32 of the shard as it lies in the store.
