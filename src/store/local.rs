@@ -714,12 +714,11 @@ fn is_ours(temporary: &str) -> bool {
     })
 }
 
-/// Whether a temporary file has a living writer, which holds its lock; one that is gone needs no removing either.
-fn is_alive(path: &Path) -> bool {
-    match OpenOptions::new().write(true).open(path) {
-        Ok(file) => file.try_lock().is_err(),
-        Err(_) => true,
-    }
+/// A temporary file without a living writer, locked: whoever made it a moment ago waits for the lock and then sees whether it
+/// was removed. `None` if a writer holds it, or it is gone.
+fn dead(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().write(true).open(path).ok()?;
+    file.try_lock().is_ok().then_some(file)
 }
 
 /// Tells the temporary files of this machine (since its start) from those of others.
@@ -872,9 +871,9 @@ impl Sink for LocalSink {
             if !is_temporary(&name) || !name.contains(&ours) {
                 return Ok(());
             }
-            let remove = || self.steps.take("sweep", || fs::remove_file(path));
-            if !is_alive(path) && remove().is_ok() {
-                removed += 1;
+            if let Some(_locked) = dead(path) {
+                let swept = self.steps.take("sweep", || fs::remove_file(path));
+                removed += u64::from(swept.is_ok());
             }
             Ok(())
         };
@@ -886,7 +885,7 @@ impl Sink for LocalSink {
         let mut found = Vec::new();
         self.each_of_ours(&mut |entry, path| {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !is_temporary(&name) || is_alive(path) {
+            if !is_temporary(&name) || dead(path).is_none() {
                 return Ok(());
             }
             let below = path.strip_prefix(&self.root).unwrap_or(path);
@@ -906,7 +905,10 @@ impl Sink for LocalSink {
 
     fn discard(&self, leftover: &Leftover) -> Result<()> {
         let path = self.path(&leftover.id)?;
-        match self.steps.take("discard", || fs::remove_file(path)) {
+        let Some(_locked) = dead(&path) else {
+            return Ok(());
+        };
+        match self.steps.take("discard", || fs::remove_file(&path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(self.label(&leftover.id), error))
             }
