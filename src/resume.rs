@@ -85,6 +85,13 @@ pub fn check_ours(sink: &dyn Sink) -> Result<()> {
         return Ok(());
     }
     let found = sink.list("")?;
+    // Another run may have begun in between.
+    if found
+        .iter()
+        .any(|(name, _)| name.split('/').next() == Some(STATE))
+    {
+        return Ok(());
+    }
     match found.first() {
         Some((name, _)) => Err(Error::usage(format!(
             "{sink} is not empty and not a dataset of shardpack (it holds `{name}`{}): choose an empty or new destination",
