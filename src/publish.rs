@@ -1,5 +1,7 @@
 //! Records become a snapshot, put if absent, and then `manifest.json`: the one moment at which a dataset appears.
 
+use bytes::Bytes;
+
 use crate::card;
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
@@ -59,78 +61,114 @@ pub fn add_indexes(
     names: &[String],
     memory: u64,
 ) -> Result<Manifest> {
-    let made = index::export(sink, &manifest, names, memory)?;
-    let before = manifest.indexes.clone();
-    manifest
-        .indexes
-        .retain(|file| !names.contains(&file.reader));
-    manifest.indexes.extend(made);
-    manifest
-        .indexes
-        .sort_by(|a, b| (&a.reader, &a.name).cmp(&(&b.reader, &b.name)));
-    if manifest.indexes == before {
-        return Ok(manifest);
+    loop {
+        // A run that ended between the two may have left a snapshot and not its manifest.
+        manifest = catch_up(sink, manifest)?;
+        let made = index::export(sink, &manifest, names, memory)?;
+        let mut next = manifest.clone();
+        next.indexes.retain(|file| !names.contains(&file.reader));
+        next.indexes.extend(made);
+        next.indexes
+            .sort_by(|a, b| (&a.reader, &a.name).cmp(&(&b.reader, &b.name)));
+        if next.indexes == manifest.indexes {
+            return Ok(manifest);
+        }
+        next.snapshot += 1;
+        match put_all(sink, &next)? {
+            None => return catch_up(sink, next),
+            // Another run added its own meanwhile: ours come on top of that.
+            Some(theirs) if is_of(&theirs, &manifest.plan) => {}
+            Some(theirs) => return Err(disagreement(sink, &next, &theirs)),
+        }
     }
-    manifest.snapshot += 1;
-    commit(sink, manifest)
 }
 
 /// Puts the snapshot and then the manifest.
 pub fn commit(sink: &dyn Sink, manifest: Manifest) -> Result<Manifest> {
+    match put_all(sink, &manifest)? {
+        None => catch_up(sink, manifest),
+        Some(theirs) => Err(disagreement(sink, &manifest, &theirs)),
+    }
+}
+
+/// Puts the snapshot, what lies beside the manifest, and the manifest unless a later one is there. Gives the snapshot of this
+/// number that is there instead, if one is.
+fn put_all(sink: &dyn Sink, manifest: &Manifest) -> Result<Option<Bytes>> {
     let text = manifest.encode()?;
     let snapshot = snapshot_name(manifest.snapshot);
     let (beside, there, put) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| put_beside(sink, &manifest));
+        let beside = scope.spawn(|| put_beside(sink, manifest));
         let there = scope.spawn(|| sink.get(MANIFEST));
-        let put = put_snapshot(sink, &snapshot, &text, &manifest.plan);
+        let put = put_snapshot(sink, &snapshot, &text);
         (beside.join(), there.join(), put)
     });
-    put?;
+    if let Some(theirs) = put? {
+        return Ok(Some(theirs));
+    }
     beside.unwrap_or_else(|_| Err(panicked()))?;
     let there = there.unwrap_or_else(|_| Err(panicked()))?;
     // A later snapshot of the same plan has more than this one, and is not taken back.
     let later = there
         .as_deref()
         .and_then(|there| Manifest::decode(MANIFEST, there).ok())
-        .filter(|there| there.plan == manifest.plan && there.snapshot > manifest.snapshot);
-    match later {
-        Some(later) => Ok(later),
-        None => {
-            if there.is_none_or(|there| there != text) {
-                sink.put(MANIFEST, &text)?;
-            }
-            Ok(manifest)
-        }
+        .is_some_and(|there| there.plan == manifest.plan && there.snapshot > manifest.snapshot);
+    if !later && there.is_none_or(|there| there != text) {
+        sink.put(MANIFEST, &text)?;
     }
+    Ok(None)
+}
+
+/// Goes on to the last snapshot there is and makes it the manifest. Looked for after every manifest that was put: this process
+/// may have slept before that, and others gone on.
+fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
+    loop {
+        let mut last = None;
+        for number in manifest.snapshot + 1.. {
+            match sink.get(&snapshot_name(number))? {
+                Some(text) if is_of(&text, &manifest.plan) => last = Some(text),
+                _ => break,
+            }
+        }
+        let Some(text) = last else {
+            return Ok(manifest);
+        };
+        if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
+            sink.put(MANIFEST, &text)?;
+        }
+        manifest = Manifest::decode(MANIFEST, &text)?;
+    }
+}
+
+/// Whether it is a snapshot of this plan.
+fn is_of(snapshot: &[u8], plan: &str) -> bool {
+    Manifest::decode("", snapshot).is_ok_and(|snapshot| snapshot.plan == plan)
 }
 
 fn panicked() -> Error {
     Error::failed("a publishing thread panicked")
 }
 
-/// Puts the snapshot; the same one is there after a second run.
-fn put_snapshot(sink: &dyn Sink, snapshot: &str, text: &[u8], plan: &str) -> Result<()> {
+/// Puts the snapshot, which may be there from an earlier run; gives what is there when that is another one.
+fn put_snapshot(sink: &dyn Sink, snapshot: &str, text: &[u8]) -> Result<Option<Bytes>> {
     if sink.put_if_absent(snapshot, text)? {
-        return Ok(());
+        return Ok(None);
     }
     let theirs = sink.get(snapshot)?.unwrap_or_default();
-    match theirs == text {
-        true => Ok(()),
-        false => Err(disagreement(sink, snapshot, &theirs, plan)),
-    }
+    Ok((theirs != text).then_some(theirs))
 }
 
 /// Why the snapshot that is there is not the one to be put: our own shards changed since, or another plan was first.
 /// Under the same digest it is our own: the claim keeps out the plan of a copy, which has that digest too.
-fn disagreement(sink: &dyn Sink, snapshot: &str, theirs: &[u8], plan: &str) -> Error {
-    match Manifest::decode(snapshot, theirs) {
-        Ok(theirs) if theirs.plan == plan => Error::new(
+fn disagreement(sink: &dyn Sink, ours: &Manifest, theirs: &[u8]) -> Error {
+    let snapshot = snapshot_name(ours.snapshot);
+    match is_of(theirs, &ours.plan) {
+        true => Error::new(
             Kind::Damage,
             format!(
                 "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink}`"
             ),
         ),
-        _ => Error::new(
+        false => Error::new(
             Kind::Conflict,
             format!("{sink}/{snapshot} was published by another plan: choose another destination"),
         ),
