@@ -24,7 +24,7 @@ const STEPS: Points = Points::Counted(Level::Steps);
 
 struct Scenario {
     name: &'static str,
-    world: fn(&Arc<Data>) -> World,
+    world: New,
     data: Arc<Data>,
     /// What was done before.
     earlier: &'static [Verb],
@@ -169,9 +169,6 @@ impl Scenario {
         (happened, leftovers)
     }
 }
-
-const LOCAL: fn(&Arc<Data>) -> World = World::local;
-const S3: fn(&Arc<Data>) -> World = World::s3;
 
 #[test]
 fn a_conversion_to_disk_that_ends_at_any_operation_or_step_is_gone_on_with() {

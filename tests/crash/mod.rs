@@ -149,6 +149,11 @@ const WORKERS: &[Verb] = &[
 ];
 const INDEX: &[Verb] = &[Verb::Index("wids")];
 
+/// Makes an empty destination.
+type New = fn(&Arc<Data>) -> World;
+const LOCAL: New = World::local;
+const S3: New = World::s3;
+
 enum Place {
     Local(TempDir),
     S3(Server),

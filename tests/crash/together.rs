@@ -1,1 +1,260 @@
+//! Several writers of one destination: of one plan, of different ones, and some that wake up when all is over.
 
+use std::sync::Barrier;
+use std::time::Instant;
+
+use super::*;
+use crate::error::Kind;
+use crate::faulty_store::When;
+use crate::manifest::Manifest;
+
+const WRITERS: u64 = 16;
+/// Rounds of so many writers when nothing is said.
+const ROUNDS: u64 = 100;
+
+fn rounds() -> u64 {
+    number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS)
+}
+
+/// Converts at the same time, with a recipe seed each.
+fn at_the_same_time(world: &World, seeds: &[u64]) -> Vec<Result<()>> {
+    let start = Barrier::new(seeds.len());
+    std::thread::scope(|scope| {
+        let writer = |&seed: &u64| {
+            let start = &start;
+            scope.spawn(move || {
+                let fate = Fate::good(Level::Operations);
+                start.wait();
+                world.run_seeded(Verb::Convert, seed, &fate)
+            })
+        };
+        let writers: Vec<_> = seeds.iter().map(writer).collect();
+        writers.into_iter().map(|w| w.join().unwrap()).collect()
+    })
+}
+
+fn of_one_plan(name: &str, new: New, rounds: u64) {
+    let begun = Instant::now();
+    let data = Data::small();
+    let expected = undisturbed(new(&data), &Tree::new(), CONVERT);
+    for round in 0..rounds {
+        let world = new(&data);
+        for result in at_the_same_time(&world, &[1; WRITERS as usize]) {
+            result.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+        assert_same(&world.tree(), &expected, &format!("round {round}"));
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{WRITERS} writers of one plan on {name}: {rounds} rounds, {seconds:.1} s");
+}
+
+fn of_different_plans(name: &str, new: New, rounds: u64) {
+    let begun = Instant::now();
+    let data = Data::small();
+    let seeds: Vec<u64> = (0..WRITERS).collect();
+    let convert = |seed| {
+        let world = new(&data);
+        let fate = Fate::good(Level::Operations);
+        world.run_seeded(Verb::Convert, seed, &fate).unwrap();
+        world.tree()
+    };
+    let expected: Vec<Tree> = seeds.iter().map(|&seed| convert(seed)).collect();
+    let mut winners = std::collections::BTreeSet::new();
+    for round in 0..rounds {
+        let world = new(&data);
+        let results = at_the_same_time(&world, &seeds);
+        let won: Vec<usize> = (0..seeds.len()).filter(|&i| results[i].is_ok()).collect();
+        let [winner] = won[..] else {
+            panic!("round {round}: {won:?} won: {results:?}")
+        };
+        winners.insert(winner);
+        for error in results.into_iter().filter_map(Result::err) {
+            assert_eq!(error.kind(), Kind::Conflict, "round {round}: {error}");
+        }
+        // The plans of the others are left, each under its own id.
+        let mut tree = world.tree();
+        tree.retain(|name, _| {
+            !name.starts_with("_shardpack/plan/") || expected[winner].contains_key(name)
+        });
+        assert_same(&tree, &expected[winner], &format!("round {round}"));
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "{WRITERS} writers of different plans on {name}: {rounds} rounds, {} different winners, {seconds:.1} s",
+        winners.len()
+    );
+}
+
+#[test]
+fn sixteen_writers_of_one_plan_on_disk_all_succeed_with_the_same_bytes() {
+    of_one_plan("disk", LOCAL, rounds());
+}
+
+#[test]
+fn of_sixteen_plans_on_disk_exactly_one_wins() {
+    of_different_plans("disk", LOCAL, rounds());
+}
+
+#[test]
+fn sixteen_writers_of_one_plan_on_s3_all_succeed_with_the_same_bytes() {
+    of_one_plan("S3", S3, rounds().div_ceil(10));
+}
+
+#[test]
+fn of_sixteen_plans_on_s3_exactly_one_wins() {
+    of_different_plans("S3", S3, rounds().div_ceil(10));
+}
+
+/// Another plan than that of everybody else here.
+const OTHER: u64 = 2;
+
+/// At each of its points a process stands still, as if its machine slept, while others do everything there is to do. Then it
+/// goes on.
+fn sleeps(name: &str, new: New, level: Level, verb: Verb) {
+    let begun = Instant::now();
+    let data = Data::small();
+    let others: &[Verb] = &[Verb::Convert, Verb::Index("wids")];
+    let before = match verb {
+        Verb::Convert => Tree::new(),
+        // A publisher begins when the shards are there, a worker when the plan is.
+        Verb::Publish => undisturbed(new(&data), &Tree::new(), &WORKERS[..4]),
+        _ => undisturbed(new(&data), &Tree::new(), &WORKERS[..1]),
+    };
+    let expected = undisturbed(new(&data), &before, others);
+    let mut points = 0;
+    loop {
+        let world = Arc::new(new(&data));
+        world.fill(&before);
+        let meanwhile = Arc::clone(&world);
+        let fate = Fate::pause(level, points, move || meanwhile.succeeds(others));
+        let ended = world.run(verb, &fate);
+        let Some(place) = fate.place() else {
+            break;
+        };
+        points += 1;
+        let context = format!("{name}, asleep at {place}");
+        ended.unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert_same(&world.tree(), &expected, &context);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{name} sleeps, {level:?}: {points} points, {seconds:.1} s");
+    assert!(points > 10);
+}
+
+#[test]
+fn a_process_that_wakes_up_after_others_published_its_plan_takes_nothing_back() {
+    for level in [Level::Operations, Level::Steps] {
+        sleeps("a conversion to disk", LOCAL, level, Verb::Convert);
+        sleeps("a worker on disk", LOCAL, level, Verb::Pack(0, 2));
+        sleeps("a publisher on disk", LOCAL, level, Verb::Publish);
+    }
+    let operations = Level::Operations;
+    sleeps("a publisher on S3", S3, operations, Verb::Publish);
+    sleeps("a worker on S3", S3, operations, Verb::Pack(0, 2));
+}
+
+/// The same with another plan: whoever claimed the destination first has it, and the other one ends without a trace in it.
+fn sleeps_with_another_plan(name: &str, new: New) {
+    let begun = Instant::now();
+    let data = Data::small();
+    let ours = undisturbed(new(&data), &Tree::new(), CONVERT);
+    let world = new(&data);
+    let fate = Fate::good(Level::Operations);
+    world.run_seeded(Verb::Convert, OTHER, &fate).unwrap();
+    let theirs = world.tree();
+    let (mut points, mut lost) = (0, 0);
+    loop {
+        let world = Arc::new(new(&data));
+        let meanwhile = Arc::clone(&world);
+        let awake = Arc::new(std::sync::Mutex::new(Ok(())));
+        let result = Arc::clone(&awake);
+        let work = move || {
+            let fate = Fate::good(Level::Operations);
+            *result.lock().unwrap() = meanwhile.run(Verb::Convert, &fate);
+        };
+        let fate = Fate::pause(Level::Operations, points, work);
+        let asleep = world.run_seeded(Verb::Convert, OTHER, &fate);
+        let Some(place) = fate.place() else {
+            break;
+        };
+        points += 1;
+        let context = format!("{name}, asleep at {place}");
+        let awake = std::mem::replace(&mut *awake.lock().unwrap(), Ok(()));
+        let (expected, loser) = match (asleep, awake) {
+            (Ok(()), Err(error)) => (&theirs, error),
+            (Err(error), Ok(())) => {
+                lost += 1;
+                (&ours, error)
+            }
+            both => panic!("{context}: {both:?}"),
+        };
+        assert_eq!(loser.kind(), Kind::Conflict, "{context}: {loser}");
+        let mut tree = world.tree();
+        // The plan that lost.
+        tree.retain(|name, _| !name.starts_with("_shardpack/plan/") || expected.contains_key(name));
+        assert_same(&tree, expected, &context);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{name} with another plan sleeps: {points} points, lost at {lost}, {seconds:.1} s");
+    assert!(lost > 5 && lost < points);
+}
+
+#[test]
+fn a_process_that_wakes_up_after_another_plan_was_published_touches_nothing() {
+    sleeps_with_another_plan("a conversion to disk", LOCAL);
+    sleeps_with_another_plan("a conversion to S3", S3);
+}
+
+/// Reader indexes that do not depend on each other.
+const INDEXES: [&str; 4] = ["dali", "openclip", "timm", "wids"];
+
+/// What the manifest lists, and the number of its snapshot.
+fn indexes(world: &World) -> (Vec<String>, u64) {
+    let manifest = Manifest::decode(MANIFEST, &world.tree()[MANIFEST]).unwrap();
+    let mut readers: Vec<_> = manifest
+        .indexes
+        .into_iter()
+        .map(|file| file.reader)
+        .collect();
+    readers.dedup();
+    (readers, manifest.snapshot)
+}
+
+#[test]
+fn indexes_that_are_added_at_the_same_time_are_all_there_at_the_end() {
+    let data = Data::small();
+    let before = undisturbed(World::local(&data), &Tree::new(), CONVERT);
+    for (new, rounds) in [(LOCAL, rounds()), (S3, rounds().div_ceil(10))] {
+        for round in 0..rounds {
+            let world = new(&data);
+            world.fill(&before);
+            std::thread::scope(|scope| {
+                for name in INDEXES {
+                    let world = &world;
+                    scope.spawn(move || world.succeeds(&[Verb::Index(name)]));
+                }
+            });
+            let there = (INDEXES.map(str::to_owned).to_vec(), 5);
+            assert_eq!(indexes(&world), there, "round {round}");
+        }
+    }
+}
+
+#[test]
+fn an_index_is_added_although_the_making_of_another_one_ended_anywhere() {
+    let data = Data::small();
+    let before = undisturbed(World::local(&data), &Tree::new(), CONVERT);
+    for point in 0.. {
+        let world = World::local(&data);
+        world.fill(&before);
+        let fate = Fate::at(Level::Operations, point, When::Before);
+        let ended = world.run(Verb::Index("wids"), &fate);
+        if ended.is_ok() {
+            assert!(point > 5);
+            break;
+        }
+        world.succeeds(&[Verb::Index("dali"), Verb::Index("wids")]);
+        let there = (vec!["dali".to_owned(), "wids".to_owned()], 3);
+        assert_eq!(indexes(&world), there, "{:?}", fate.place());
+    }
+}
