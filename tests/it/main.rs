@@ -12,8 +12,10 @@ mod store;
 mod policy;
 // The same source and options give the same bytes, whatever else differs.
 mod plan;
-// Killed, interrupted and resumed runs.
+// Interrupted and resumed runs.
 mod resume;
+// Runs that are killed at random moments, stand still, and meet each other.
+mod kill;
 // Splits, label files, sidecars, globs.
 mod labels;
 // Damage is found and named, at the level that promises it.

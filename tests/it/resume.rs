@@ -1,4 +1,4 @@
-//! Runs that are killed or interrupted, and the runs after them.
+//! Runs that are interrupted, and the runs after them; `kill.rs` has those that are killed at random moments.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Dataset, Random, Run, digests, files, finished, run, shardpack, stamps};
+use crate::support::{Dataset, Run, digests, files, finished, run, shardpack, stamps};
 
 const MANY: [&str; 2] = ["--shard-samples", "3"];
 
@@ -43,42 +43,6 @@ fn wait_for_shards(destination: &Path, shards: usize) {
         assert!(begin.elapsed() < Duration::from_secs(60), "no shards come");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-#[test]
-fn a_run_killed_at_any_moment_resumes_to_the_same_output() {
-    let data = many();
-    let undisturbed = data.fresh();
-    let begin = Instant::now();
-    finished(start(&data, &undisturbed).wait_with_output().unwrap()).exits(0);
-    let whole = begin.elapsed().as_micros() as u64;
-    let expected = digests(&undisturbed);
-
-    let mut random = Random::new(2024);
-    let mut unfinished = 0;
-    for round in 0..10 {
-        let destination = data.fresh();
-        // Some are killed twice.
-        for _ in 0..=round % 2 {
-            let mut child = start(&data, &destination);
-            std::thread::sleep(Duration::from_micros(random.below(whole)));
-            child.kill().unwrap();
-            child.wait().unwrap();
-            // A reader sees the whole dataset or none.
-            if destination.join("manifest.json").exists() {
-                run(shardpack(&["verify"]).arg(&destination)).exits(0);
-            } else {
-                unfinished += 1;
-            }
-        }
-        data.convert_to(&destination, &MANY).exits(0);
-        assert_eq!(temporaries(&destination), [] as [&Path; 0], "round {round}");
-        assert_eq!(expected, digests(&destination), "round {round}");
-    }
-    assert!(
-        unfinished > 3,
-        "only {unfinished} runs were killed before their end"
-    );
 }
 
 #[test]

@@ -26,7 +26,7 @@ const ALL: [&str; 8] = [
 ];
 
 /// The program, pointed at a server.
-fn at(server: &Server, args: &[&str]) -> Command {
+pub(crate) fn at(server: &Server, args: &[&str]) -> Command {
     let mut command = shardpack(args);
     command.envs(server.environment());
     command.env("SHARDPACK_PROGRESS", "none");
@@ -38,14 +38,14 @@ fn shardpack_at(server: &Server, args: &[&str]) -> Run {
 }
 
 /// Puts a source's files below a prefix.
-fn upload(server: &Server, source: &Path, prefix: &str) {
+pub(crate) fn upload(server: &Server, source: &Path, prefix: &str) {
     for file in files(source) {
         let name = file.strip_prefix(source).unwrap().to_str().unwrap();
         server.put(&format!("{prefix}/{name}"), std::fs::read(&file).unwrap());
     }
 }
 
-fn tree(root: &Path) -> BTreeMap<String, Bytes> {
+pub(crate) fn tree(root: &Path) -> BTreeMap<String, Bytes> {
     let read = |path: &std::path::PathBuf| {
         let name = path
             .strip_prefix(root)
@@ -67,7 +67,7 @@ fn visible(mut tree: BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
 }
 
 #[track_caller]
-fn assert_same(a: &BTreeMap<String, Bytes>, b: &BTreeMap<String, Bytes>) {
+pub(crate) fn assert_same(a: &BTreeMap<String, Bytes>, b: &BTreeMap<String, Bytes>) {
     let names = |tree: &BTreeMap<String, Bytes>| tree.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(a), names(b));
     for (name, bytes) in a {
@@ -80,7 +80,7 @@ fn small() -> Dataset {
 }
 
 /// Shards of more than one part: three of 8.8 MB.
-fn large() -> Dataset {
+pub(crate) fn large() -> Dataset {
     let data = Dataset::new();
     (0..12).fold(data, |data, i| {
         let name = format!("{}/{i:02}.jpg", ["a", "b"][i % 2]);
@@ -983,7 +983,7 @@ fn start(bucket: &Bucket) -> Child {
 }
 
 #[test]
-fn a_run_stopped_at_any_moment_goes_on_and_leaves_no_upload() {
+fn a_run_that_is_told_to_stop_gives_up_its_uploads() {
     let bucket = Bucket::large();
     bucket.server.set_latency(Duration::from_millis(10));
     let begun = Instant::now();
@@ -992,30 +992,24 @@ fn a_run_stopped_at_any_moment_goes_on_and_leaves_no_upload() {
     bucket.is_converted();
     let mut random = Random::new(77);
     let mut stopped = 0;
-    for round in 0..10 {
+    for _ in 0..6 {
         for key in bucket.server.objects("out/").keys() {
             bucket.server.remove(&format!("out/{key}"));
         }
         let child = start(&bucket);
         std::thread::sleep(Duration::from_micros(random.below(whole)));
-        let signal = [Signal::TERM, Signal::KILL][round % 2];
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let ended = finished(child.wait_with_output().unwrap());
-        if signal == Signal::TERM && ended.code != 0 {
-            ended.exits(143);
+        // Before it listens to signals it ends like any other program.
+        if ended.code == 143 {
             assert_eq!(bucket.server.uploads(), [], "given up by the run itself");
         }
         stopped += i32::from(ended.code != 0);
         bucket.convert(&[]).exits(0);
-        shardpack_at(
-            &bucket.server,
-            &["gc", "s3://bucket/out", "--older-than", "0s"],
-        )
-        .exits(0);
         bucket.is_converted();
     }
     assert!(
-        stopped > 4,
+        stopped > 2,
         "only {stopped} runs were stopped before their end"
     );
 }

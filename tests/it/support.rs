@@ -505,6 +505,11 @@ impl Random {
     }
 }
 
+/// A number from our own environment, for tests that can do more.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 /// Whether we may become somebody else.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
