@@ -10,7 +10,7 @@ GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
 PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench interop interop-heavy interop-all clean
+.PHONY: help build demo test check bench interop interop-heavy interop-all soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,17 @@ interop-all: $(HEAVY) build $(GARAGE) ## all of these, and S3 on Garage (the fir
 
 bench: $(HEAVY) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
 	cargo bench --bench compare
+
+# Each pass has seeds of its own; one that fails is tried again with SHARDPACK_SEED=N.
+soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES (30)
+	@end=$$(( $$(date +%s) + 60 * $${SOAK_MINUTES:-30} )); seed=$${SOAK_SEED:-$$(date +%s)}; passes=0; \
+	 while [ $$(date +%s) -lt $$end ]; do \
+	   echo "seeds from $$seed"; \
+	   export SHARDPACK_SEED=$$seed SHARDPACK_SEEDS=300 SHARDPACK_ROUNDS=200 SHARDPACK_KILLS=50; \
+	   cargo test -q --lib -- --nocapture crash::chaos crash::together || exit 1; \
+	   cargo test -q --test it -- --nocapture kill:: || exit 1; \
+	   seed=$$(( seed + 300 )); passes=$$(( passes + 1 )); \
+	 done; echo "$$passes passes without a failure"
 
 clean: ## remove everything that was built, made or installed here
 	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__ tests/interop/heavy/__pycache__
