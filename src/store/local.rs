@@ -34,6 +34,9 @@ const WRITE_BACK_BYTES: u64 = 16 << 20;
 /// Small writes are gathered up to here; larger ones go out with them in one call, uncopied.
 const GATHER_BYTES: usize = 8 * 1024;
 
+/// Directories in a dataset that are ours.
+const OURS: [&str; 4] = ["data", "index", ".nv-meta", "_shardpack"];
+
 /// An ImageFolder on a file system.
 pub(super) struct LocalSource {
     root: Arc<PathBuf>,
@@ -524,7 +527,9 @@ struct Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.placed {
-            let _ = self.steps.take("remove", || fs::remove_file(&self.path));
+            let _ = self
+                .steps
+                .take("remove", &self.path, || fs::remove_file(&self.path));
         }
     }
 }
@@ -569,7 +574,7 @@ impl LocalSink {
                 let mut options = OpenOptions::new();
                 options.write(true).create_new(true).open(&temporary)
             };
-            let file = self.steps.take("create", create)?;
+            let file = self.steps.take("create", &temporary, create)?;
             // Where locks do not work the file is never swept: it stays until `gc` finds it old.
             let _ = file.lock();
             // Before it was locked, another run may have taken it for one of the dead and removed it.
@@ -591,7 +596,7 @@ impl LocalSink {
         }
         let parent = dir.parent().unwrap_or(Path::new(""));
         self.make_dirs(parent)?;
-        match self.steps.take("mkdir", || fs::create_dir(dir)) {
+        match self.steps.take("mkdir", dir, || fs::create_dir(dir)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -607,22 +612,53 @@ impl LocalSink {
         } else {
             dir
         };
-        self.steps
-            .take("fsync of the directory", || File::open(dir)?.sync_all())
+        self.steps.take("fsync of the directory", dir, || {
+            File::open(dir)?.sync_all()
+        })
     }
 
     /// Makes what was written durable.
-    fn sync(&self, file: &File) -> io::Result<()> {
+    fn sync(&self, temporary: &Temporary) -> io::Result<()> {
+        let sync = || temporary.file.sync_all();
         match self.fsync {
-            true => self.steps.take("fsync", || file.sync_all()),
+            true => self.steps.take("fsync", &temporary.path, sync),
             false => Ok(()),
         }
+    }
+
+    /// Makes names durable that a run gave before it died: what is found here is gone on with.
+    fn settle(&self) -> io::Result<()> {
+        if !self.fsync {
+            return Ok(());
+        }
+        // Above the dataset it may not be allowed to look.
+        for above in self.root.ancestors().skip(1) {
+            let _ = self.sync_dir(above);
+        }
+        let mut todo = vec![self.root.clone()];
+        while let Some(dir) = todo.pop() {
+            match self.sync_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                synced => synced?,
+            }
+            if dir == self.root {
+                todo.extend(OURS.map(|part| self.root.join(part)));
+                continue;
+            }
+            for entry in fs::read_dir(&dir)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    todo.push(entry.path());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Gives a temporary file its name, over what has it.
     fn rename(&self, mut temporary: Temporary, path: &Path) -> io::Result<()> {
         let rename = || fs::rename(&temporary.path, path);
-        self.steps.take("rename", rename)?;
+        self.steps.take("rename", path, rename)?;
         temporary.placed = true;
         self.sync_dir(path.parent().unwrap_or(&self.root))
     }
@@ -630,9 +666,10 @@ impl LocalSink {
     /// A temporary file with `body` in it.
     fn written(&self, path: &Path, body: &[u8]) -> io::Result<Temporary> {
         let mut temporary = self.temporary(path)?;
+        let file = &mut temporary.file;
         self.steps
-            .take("write", || temporary.file.write_all(body))?;
-        self.sync(&temporary.file)?;
+            .take("write", &temporary.path, || file.write_all(body))?;
+        self.sync(&temporary)?;
         Ok(temporary)
     }
 
@@ -651,7 +688,7 @@ impl LocalSink {
                 visit(&entry, &entry.path()).map_err(|error| Error::io(self.to_string(), error))?;
             }
         }
-        for part in ["data", "index", ".nv-meta", "_shardpack"] {
+        for part in OURS {
             self.walk(&self.root.join(part), visit)
                 .map_err(|error| Error::io(self.label(part), error))?;
         }
@@ -829,7 +866,7 @@ impl Sink for LocalSink {
         let path = self.path(name)?;
         let placed = self.written(&path, body).and_then(|temporary| {
             let link = || place_if_absent(&temporary.path, &path);
-            let placed = match self.steps.take("link", link) {
+            let placed = match self.steps.take("link", &path, link) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
                 placed => placed.map(|()| true),
             }?;
@@ -872,12 +909,14 @@ impl Sink for LocalSink {
                 return Ok(());
             }
             if let Some(_locked) = dead(path) {
-                let swept = self.steps.take("sweep", || fs::remove_file(path));
+                let swept = self.steps.take("sweep", path, || fs::remove_file(path));
                 removed += u64::from(swept.is_ok());
             }
             Ok(())
         };
         self.each_of_ours(&mut visit)?;
+        self.settle()
+            .map_err(|error| Error::io(self.to_string(), error))?;
         Ok(removed)
     }
 
@@ -908,7 +947,7 @@ impl Sink for LocalSink {
         let Some(_locked) = dead(&path) else {
             return Ok(());
         };
-        match self.steps.take("discard", || fs::remove_file(&path)) {
+        match self.steps.take("discard", &path, || fs::remove_file(&path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(self.label(&leftover.id), error))
             }
@@ -983,12 +1022,9 @@ impl Write for LocalShard {
         let mut slices = [IoSlice::new(&self.gathered), IoSlice::new(data)];
         let mut slices = slices.as_mut_slice();
         while !slices.is_empty() {
-            let file = &mut self.temporary.file;
-            match self
-                .sink
-                .steps
-                .take("write", || file.write_vectored(slices))
-            {
+            let Temporary { path, file, .. } = &mut self.temporary;
+            let write = || file.write_vectored(slices);
+            match self.sink.steps.take("write", path, write) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => IoSlice::advance_slices(&mut slices, n),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -1002,8 +1038,9 @@ impl Write for LocalShard {
 
     fn flush(&mut self) -> io::Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
-        let file = &mut self.temporary.file;
-        self.sink.steps.take("write", || file.write_all(&gathered))
+        let Temporary { path, file, .. } = &mut self.temporary;
+        let write = || file.write_all(&gathered);
+        self.sink.steps.take("write", path, write)
     }
 }
 
@@ -1030,7 +1067,7 @@ impl ShardWriter for LocalShard {
                 temporary,
                 ..
             } = *self;
-            sink.sync(&temporary.file)?;
+            sink.sync(&temporary)?;
             sink.rename(temporary, &path)
         });
         done.map_err(|error| Error::io(label, error))

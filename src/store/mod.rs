@@ -7,6 +7,7 @@ mod s3;
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -145,19 +146,30 @@ pub trait ShardWriter: Write + Send {
     fn commit(self: Box<Self>, crc32: u32) -> Result<()>;
 }
 
+/// A step on a disk: whether it has been taken, what it is, and the file or directory it is about.
+pub type Step<'a> = (bool, &'static str, &'a Path);
+
+/// Says whether a step may be taken, or was taken well.
+pub type Asked = dyn Fn(Step<'_>) -> io::Result<()> + Send + Sync;
+
 /// Asked before and after every step that changes a disk, so that a test can end a run at each; does nothing by default.
 #[derive(Clone, Default)]
-pub struct Steps(pub Option<Arc<dyn Fn(&'static str) -> io::Result<()> + Send + Sync>>);
+pub struct Steps(pub Option<Arc<Asked>>);
 
 impl Steps {
     /// Takes a step.
-    fn take<T>(&self, step: &'static str, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn take<T>(
+        &self,
+        step: &'static str,
+        path: &Path,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         let Some(asked) = &self.0 else {
             return work();
         };
-        asked(step)?;
+        asked((false, step, path))?;
         let done = work()?;
-        asked(step)?;
+        asked((true, step, path))?;
         Ok(done)
     }
 }

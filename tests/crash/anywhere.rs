@@ -164,6 +164,9 @@ impl Scenario {
             }
             assert_whole(&world.tree(), before, after, &context);
         }
+        // What is said to be done outlives a power cut, whoever did it.
+        let lost: Vec<_> = world.disk.lost();
+        assert!(lost.is_empty(), "{context}: not durable: {lost:?}");
         world.collects();
         assert_same(&world.tree(), after, &context);
         (happened, leftovers)

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::command;
 use crate::error::Result;
-use crate::faulty_store::{Fate, Faulty, Level};
+use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::gc::{Rules, collect};
 use crate::manifest::MANIFEST;
 use crate::policy::Policy;
@@ -163,6 +163,7 @@ enum Place {
 struct World {
     place: Place,
     data: Arc<Data>,
+    disk: Arc<Disk>,
 }
 
 impl World {
@@ -170,6 +171,7 @@ impl World {
         Self {
             place: Place::Local(directory()),
             data: Arc::clone(data),
+            disk: Arc::default(),
         }
     }
 
@@ -181,6 +183,7 @@ impl World {
         Self {
             place: Place::S3(Server::with(options)),
             data: Arc::clone(data),
+            disk: Arc::default(),
         }
     }
 
@@ -198,7 +201,7 @@ impl World {
             open_files: 64,
             memory: 256 << 20,
             fsync: true,
-            steps: fate.steps(),
+            steps: fate.steps(&self.disk),
             ..Access::default()
         };
         if let Place::S3(server) = &self.place {
