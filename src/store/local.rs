@@ -37,6 +37,9 @@ const GATHER_BYTES: usize = 8 * 1024;
 /// Directories in a dataset that are ours.
 const OURS: [&str; 4] = ["data", "index", ".nv-meta", "_shardpack"];
 
+/// The root of a fresh ext4 volume has it, and only root may look inside.
+const LOST_FOUND: &str = "lost+found";
+
 /// An ImageFolder on a file system.
 pub(super) struct LocalSource {
     root: Arc<PathBuf>,
@@ -647,7 +650,7 @@ impl LocalSink {
             }
             for entry in fs::read_dir(&dir)? {
                 let entry = entry?;
-                if entry.file_type()?.is_dir() {
+                if entry.file_type()?.is_dir() && entry.file_name() != LOST_FOUND {
                     todo.push(entry.path());
                 }
             }
@@ -708,8 +711,7 @@ impl LocalSink {
             let entry = entry?;
             let path = entry.path();
             if entry.file_type()?.is_dir() {
-                // The root of a fresh ext4 volume has it, and only root may look inside.
-                if entry.file_name() != "lost+found" {
+                if entry.file_name() != LOST_FOUND {
                     self.walk(&path, visit)?;
                 }
             } else {
