@@ -20,8 +20,21 @@ pub fn run(
     running: &Running,
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
+    on(sink.as_ref(), source, dry_run, running)
+}
+
+/// The same on an opened destination.
+pub fn on(
+    sink: &dyn Sink,
+    source: Option<&str>,
+    dry_run: bool,
+    running: &Running,
+) -> Result<Summary> {
+    if !dry_run {
+        sink.sweep()?;
+    }
     let repair = Repair {
-        sink: sink.as_ref(),
+        sink,
         jobs: running.cores,
         cores: running.cores,
         memory: running.memory,
@@ -34,15 +47,15 @@ pub fn run(
     let report = repair.look(&manifest)?;
     let location = match source {
         Some(location) => Some(location.to_owned()),
-        None => match resume::claimed(sink.as_ref()) {
-            Ok(Some(id)) => planned_source(sink.as_ref(), &id)?,
+        None => match resume::claimed(sink) {
+            Ok(Some(id)) => planned_source(sink, &id)?,
             _ => None,
         },
     };
     let opened = location.map(|location| store::source(&location, &running.access));
     let opened = opened.transpose()?;
     let mut origin = || match &opened {
-        Some(source) => origin(sink.as_ref(), source.as_ref(), &manifest, running),
+        Some(source) => origin(sink, source.as_ref(), &manifest, running),
         None => Err(Error::usage(
             "only the source has what is lost: add `--source SRC`",
         )),
@@ -54,7 +67,7 @@ pub fn run(
             mended.lost.entry(finding.object).or_insert(what);
         }
     }
-    Ok(summary(&mended, &manifest, sink.as_ref(), dry_run))
+    Ok(summary(&mended, &manifest, sink, dry_run))
 }
 
 /// The source and the plan that made the dataset, with the versions that the files have now.

@@ -29,6 +29,18 @@ struct Scenario {
     /// What was done before.
     earlier: &'static [Verb],
     verbs: &'static [Verb],
+    /// What happened to it then.
+    damage: fn(&mut Tree),
+}
+
+fn none(_: &mut Tree) {}
+
+/// A shard with a wrong byte, and another without its index.
+fn damage(tree: &mut Tree) {
+    let mut shard = tree["data/train-00000.tar"].to_vec();
+    shard[700] ^= 1;
+    tree.insert("data/train-00000.tar".to_owned(), shard.into());
+    tree.remove("index/train-00001.parquet");
 }
 
 impl Points {
@@ -67,7 +79,8 @@ impl Scenario {
     /// Counts the points and tries each in every way.
     fn holds(&self, points: Points) {
         let begun = Instant::now();
-        let before = undisturbed((self.world)(&self.data), &Tree::new(), self.earlier);
+        let mut before = undisturbed((self.world)(&self.data), &Tree::new(), self.earlier);
+        (self.damage)(&mut before);
         let world = (self.world)(&self.data);
         world.fill(&before);
         let fate = match points {
@@ -181,6 +194,7 @@ fn a_conversion_to_disk_that_ends_at_any_operation_or_step_is_gone_on_with() {
         data: Data::small(),
         earlier: &[],
         verbs: CONVERT,
+        damage: none,
     };
     scenario.holds(OPERATIONS);
     scenario.holds(STEPS);
@@ -194,6 +208,7 @@ fn workers_on_disk_that_end_at_any_operation_or_step_are_gone_on_with() {
         data: Data::small(),
         earlier: &[],
         verbs: WORKERS,
+        damage: none,
     };
     scenario.holds(OPERATIONS);
     scenario.holds(STEPS);
@@ -207,6 +222,7 @@ fn a_second_snapshot_on_disk_that_ends_at_any_operation_or_step_is_gone_on_with(
         data: Data::small(),
         earlier: CONVERT,
         verbs: INDEX,
+        damage: none,
     };
     scenario.holds(OPERATIONS);
     scenario.holds(STEPS);
@@ -220,6 +236,7 @@ fn a_conversion_to_s3_that_ends_at_any_operation_is_gone_on_with() {
         data: Data::small(),
         earlier: &[],
         verbs: CONVERT,
+        damage: none,
     };
     scenario.holds(OPERATIONS);
 }
@@ -232,6 +249,7 @@ fn a_conversion_to_s3_in_parts_that_ends_at_any_request_is_gone_on_with() {
         data: Data::large(),
         earlier: &[],
         verbs: CONVERT,
+        damage: none,
     };
     scenario.holds(Points::Requests);
 }
@@ -244,6 +262,7 @@ fn workers_on_s3_that_end_at_any_request_are_gone_on_with() {
         data: Data::small(),
         earlier: &[],
         verbs: WORKERS,
+        damage: none,
     };
     scenario.holds(Points::Requests);
 }
@@ -256,7 +275,22 @@ fn a_second_snapshot_on_s3_that_ends_at_any_operation_or_request_is_gone_on_with
         data: Data::small(),
         earlier: CONVERT,
         verbs: INDEX,
+        damage: none,
     };
     scenario.holds(OPERATIONS);
     scenario.holds(Points::Requests);
+}
+
+#[test]
+fn a_repair_on_disk_that_ends_at_any_operation_or_step_is_gone_on_with() {
+    let scenario = Scenario {
+        name: "repair on disk",
+        world: LOCAL,
+        data: Data::small(),
+        earlier: CONVERT,
+        verbs: REPAIR,
+        damage,
+    };
+    scenario.holds(OPERATIONS);
+    scenario.holds(STEPS);
 }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use crate::command;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::gc::{Rules, collect};
 use crate::manifest::MANIFEST;
@@ -137,6 +137,7 @@ enum Verb {
     Pack(usize, usize),
     Publish,
     Index(&'static str),
+    Repair,
 }
 
 const CONVERT: &[Verb] = &[Verb::Convert];
@@ -147,6 +148,7 @@ const WORKERS: &[Verb] = &[
     Verb::Pack(2, 3),
     Verb::Publish,
 ];
+const REPAIR: &[Verb] = &[Verb::Repair];
 const INDEX: &[Verb] = &[Verb::Index("wids")];
 
 /// Makes an empty destination.
@@ -247,9 +249,16 @@ impl World {
             Verb::Plan => command::plan::on(sink, &planning, false, &running),
             Verb::Pack(k, n) => command::pack::on(sink, None, (k, n), Policy::Fail, &running),
             Verb::Publish => command::publish::on(sink, &running),
+            Verb::Repair => {
+                let source = Some(planning.source.as_str());
+                command::repair::on(sink, source, false, &running)
+            }
             Verb::Index(name) => command::index::on(sink, &[name.to_owned()], &running),
         };
-        done.map(|_| ())
+        match done?.error {
+            None => Ok(()),
+            Some(what) => Err(Error::failed(what)),
+        }
     }
 
     /// Processes one after the other that nothing happens to.
@@ -372,9 +381,11 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
         manifest.is_some() || !before.contains_key(MANIFEST),
         "{context}: the old dataset is gone"
     );
+    let mended =
+        |file| before.get(MANIFEST) == after.get(MANIFEST) && actual.get(file) == after.get(file);
     for (file, bytes) in dataset {
         assert!(
-            actual.get(file) == Some(bytes),
+            actual.get(file) == Some(bytes) || mended(file),
             "{context}: {name} manifest is there and {file} is not"
         );
     }
