@@ -317,7 +317,7 @@ impl Bench {
         fresh(&plain)?;
         let convert = |out: &Path| {
             let mut command = self.shardpack_convert(&tree, out);
-            command.args(["--no-fsync", "--shard-size", "100MB"]);
+            command.args(["--no-fsync", "--shards", "16"]);
             command
         };
         if let Err(message) = measure::run(&mut convert(&plain)) {
