@@ -197,10 +197,12 @@ fn every_mutation_of_what_is_published_is_found() {
         }
         data
     };
+    // Other mutations with another seed.
+    let seed = wanted("SHARDPACK_SEED", 0) as u64 * 1000;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let survivors: Vec<String> = std::thread::scope(|scope| {
         let run = |thread: usize| {
-            let mut random = Random::new(77 + thread as u64);
+            let mut random = Random::new(seed + 77 + thread as u64);
             let mut survivors = Vec::new();
             for (number, flags) in FORMATS.into_iter().enumerate() {
                 let flags = [
