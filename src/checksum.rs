@@ -170,6 +170,12 @@ impl<'a> Scanner<'a> {
         Ok((length - left, crc.finalize()))
     }
 
+    /// Reads to the end; gives the length and CRC-32 of all that was read.
+    pub fn drain(&mut self) -> io::Result<(u64, u32)> {
+        self.pass(u64::MAX, |_| ())?;
+        Ok((self.position(), self.crc32()))
+    }
+
     /// Some of the next bytes, copied; none only at the end.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.start == self.end {

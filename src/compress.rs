@@ -5,12 +5,13 @@
 //! begins and ends with a sample, or with a piece of a sample too large for one frame.
 
 use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flate2::{GzBuilder, bufread::GzDecoder, write::GzEncoder};
 use zstd::stream::write::Encoder;
 
 use crate::budget::STREAM_ABOVE_BYTES;
-use crate::checksum::{Digest, SCAN_BYTES, Sum};
+use crate::checksum::{Digest, SCAN_BYTES, Scanner, Sum};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Body, Out, Spot};
 use crate::recipe::Compression;
@@ -437,6 +438,41 @@ impl<W: Write> Out for Compressor<W> {
 
     fn position(&self) -> u64 {
         self.position
+    }
+}
+
+/// A shard as it lies in the store: counted and checksummed however far a decompressor reads it, and whether reading it failed, which
+/// is no damage.
+#[derive(Clone)]
+pub struct Raw<'a>(Arc<Mutex<(Scanner<'a>, bool)>>);
+
+impl<'a> Raw<'a> {
+    /// Starts at the beginning of `inner`.
+    pub fn new(inner: impl Read + Send + 'a) -> Self {
+        Self(Arc::new(Mutex::new((Scanner::new(inner), false))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Scanner<'a>, bool)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the store failed to give it.
+    pub fn failed(&self) -> bool {
+        self.lock().1
+    }
+
+    /// Reads to the end; gives the length and CRC-32 of all of it.
+    pub fn drain(&self) -> io::Result<(u64, u32)> {
+        self.lock().0.drain()
+    }
+}
+
+impl Read for Raw<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.lock();
+        let read = state.0.read(buffer);
+        state.1 |= read.is_err();
+        read
     }
 }
 

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::checksum::{Scanner, crc_text};
-use crate::compress::unpack;
+use crate::checksum::crc_text;
+use crate::compress::{Raw, unpack};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Finding, Visit};
 use crate::manifest::{MANIFEST_KIND, Manifest, STATE, ShardEntry, SplitEntry};
@@ -136,25 +135,6 @@ impl Visit for Walked {
     }
 }
 
-/// Reads what is read as often as somebody asks, and remembers its checksum and whether reading it failed.
-#[derive(Clone)]
-struct Raw<'a>(Arc<Mutex<(Scanner<'a>, bool)>>);
-
-impl<'a> Raw<'a> {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (Scanner<'a>, bool)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Read for Raw<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let mut state = self.lock();
-        let read = state.0.read(buffer);
-        state.1 |= read.is_err();
-        read
-    }
-}
-
 /// Counts what a decompressor gives.
 struct Counted<R> {
     inner: R,
@@ -172,7 +152,7 @@ impl<R: Read> Read for Counted<R> {
 /// Walks one shard. `most` bounds what it unpacks to; what it says of itself is not believed.
 pub fn walk(shard: &ForeignShard, reader: impl Read + Send, most: u64) -> Result<Walked> {
     let failed = |error: std::io::Error| Error::io(&shard.name, error);
-    let raw = Raw(Arc::new(Mutex::new((Scanner::new(reader), false))));
+    let raw = Raw::new(reader);
     let mut walked = Walked::default();
     let mut unpacked = Counted {
         inner: unpack(shard.compress, raw.clone(), most)?,
@@ -184,9 +164,10 @@ pub fn walk(shard: &ForeignShard, reader: impl Read + Send, most: u64) -> Result
         .and_then(|()| std::io::copy(&mut unpacked, &mut std::io::sink()));
     walked.unpacked_bytes = unpacked.bytes;
     drop(unpacked.inner);
-    let mut state = raw.lock();
     match walk {
-        Err(error) if state.1 || shard.compress == Compression::None => return Err(failed(error)),
+        Err(error) if raw.failed() || shard.compress == Compression::None => {
+            return Err(failed(error));
+        }
         Err(error) => {
             let what = format!(
                 "cannot be unpacked beyond byte {} of its content: {error}",
@@ -200,8 +181,7 @@ pub fn walk(shard: &ForeignShard, reader: impl Read + Send, most: u64) -> Result
         let what = format!("unpacks to more than {most} bytes");
         walked.found.push(Finding::new(&shard.name, what));
     }
-    state.0.pass(u64::MAX, |_| ()).map_err(failed)?;
-    walked.bytes = (state.0.position(), state.0.crc32());
+    walked.bytes = raw.drain().map_err(failed)?;
     Ok(walked)
 }
 

@@ -18,7 +18,7 @@ use crate::progress::Counters;
 use crate::recipe::{Compression, filling};
 use crate::record::{Remark, SampleRecord, ShardRecord, index_name};
 use crate::resume::{self, Stored};
-use crate::sample::{Field, Sample, SourcePath};
+use crate::sample::{Field, Sample};
 use crate::signal::Stop;
 use crate::store::{Sink, Source};
 
@@ -513,15 +513,7 @@ impl Worker<'_> {
                 .into_iter()
                 .map(|name| (name, Body::new(filling(name)))),
         );
-        let none = SourcePath::default();
-        let about = About {
-            key: &sample.key,
-            label: sample.label,
-            split,
-            path: sample.image().map_or(&none, |image| &image.path),
-            image,
-            names: &plan.names,
-        };
+        let about = About::of(sample, split, image, &plan.names);
         let placed = packer.append(out, &about, &mut bodies)?;
         Ok(SampleRecord {
             key: sample.key.clone(),

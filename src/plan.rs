@@ -356,15 +356,7 @@ fn sample_bytes(
     split: &str,
     names: &Names,
 ) -> u64 {
-    let none = SourcePath::default();
-    let about = About {
-        key: &sample.key,
-        label: sample.label,
-        split,
-        path: sample.image().map_or(&none, |image| &image.path),
-        image: None,
-        names,
-    };
+    let about = About::of(sample, split, None, names);
     let read = sample
         .fields
         .iter()

@@ -21,6 +21,9 @@ pub const MAX_FIELD_BYTES: usize = 19;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SourcePath(Vec<u8>);
 
+/// The path of what came from no file.
+pub static NO_PATH: SourcePath = SourcePath(Vec::new());
+
 impl SourcePath {
     /// A path from its bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {

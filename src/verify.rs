@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
-use crate::compress::{Frames, unpack};
+use crate::compress::{Frames, Raw, unpack};
 use crate::error::{Error, Kind, Result};
 use crate::foreign::{self, ForeignShard};
 use crate::format::check::check;
@@ -584,7 +584,9 @@ impl Verification<'_> {
                 lock(&shared.keys).extend(keys.map(|key| (key, number)));
                 read
             }
-            _ => drain(&mut Scanner::new(raw)).map_err(|error| failed(shard, error))?,
+            _ => Scanner::new(raw)
+                .drain()
+                .map_err(|error| failed(shard, error))?,
         };
         let crc32 = crc_text(crc32);
         if crc32 != shard.crc32 && findings.is_empty() {
@@ -871,18 +873,17 @@ fn check_content(
     let mut compare = |scanner: &mut Scanner<'_>| {
         check(layout.as_ref(), names, scanner, record, watcher)?;
         // Where the check ended early; and decompressors tell of a checksum at the very end.
-        drain(scanner)
+        scanner.drain()
     };
     let compress = manifest.recipe.compress;
     if compress == Compression::None {
         return compare(&mut Scanner::new(raw)).map_err(|error| failed(shard, error));
     }
-    let raw = Raw(Arc::new(Mutex::new((Scanner::new(raw), false))));
+    let raw = Raw::new(raw);
     let mut scanner = Scanner::new(unpack(compress, raw.clone(), record.unpacked_bytes())?);
     let compared = compare(&mut scanner);
-    let mut state = lock(&raw.0);
     match compared {
-        Err(error) if state.1 => return Err(failed(shard, error)),
+        Err(error) if raw.failed() => return Err(failed(shard, error)),
         Err(error) => {
             let at = scanner.position();
             let what = format!("cannot be unpacked beyond byte {at} of its content: {error}");
@@ -890,7 +891,7 @@ fn check_content(
         }
         Ok(_) => {}
     }
-    drain(&mut state.0).map_err(|error| failed(shard, error))
+    raw.drain().map_err(|error| failed(shard, error))
 }
 
 /// Compares what a shard that somebody else made holds with its record; gives its length and CRC-32.
@@ -939,26 +940,6 @@ fn check_walk(
         findings.push(finding.values(record.samples.len(), walked.rows.len()));
     }
     Ok(walked.bytes)
-}
-
-/// Reads to the end; gives the length and CRC-32 of all of it.
-fn drain(scanner: &mut Scanner<'_>) -> std::io::Result<(u64, u32)> {
-    scanner.pass(u64::MAX, |_| ())?;
-    Ok((scanner.position(), scanner.crc32()))
-}
-
-/// A compressed shard: counted and checksummed however far a decompressor reads it, and whether reading it failed, which is
-/// no damage.
-#[derive(Clone)]
-struct Raw<'a>(Arc<Mutex<(Scanner<'a>, bool)>>);
-
-impl Read for Raw<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let mut state = lock(&self.0);
-        let read = state.0.read(buffer);
-        state.1 |= read.is_err();
-        read
-    }
 }
 
 /// Counts what is read of a shard and ends the reading when the run is to stop.

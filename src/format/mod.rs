@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::probe::ImageInfo;
 use crate::recipe::{Format, Names, Recipe};
 use crate::record::{FieldRecord, SampleRecord};
-use crate::sample::SourcePath;
+use crate::sample::{NO_PATH, Sample, SourcePath};
 
 pub use check::Finding;
 
@@ -90,6 +90,23 @@ pub struct About<'a> {
 }
 
 impl<'a> About<'a> {
+    /// What is known of a sample, and of its image if that was looked at.
+    pub fn of(
+        sample: &'a Sample,
+        split: &'a str,
+        image: Option<ImageInfo>,
+        names: &'a Names,
+    ) -> Self {
+        Self {
+            key: &sample.key,
+            label: sample.label,
+            split,
+            path: sample.image().map_or(&NO_PATH, |image| &image.path),
+            image,
+            names,
+        }
+    }
+
     /// What the record of a packed sample says.
     pub fn recorded(row: &'a SampleRecord, split: &'a str, names: &'a Names) -> Self {
         Self {
