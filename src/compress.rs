@@ -16,6 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Body, Out, Spot};
 use crate::recipe::Compression;
 use crate::record::{FrameRecord, ShardRecord};
+use crate::store::Sink;
 
 /// A seekable frame ends before the sample that would bring it over this: small enough to be read for one sample, large enough
 /// that small samples are compressed together.
@@ -168,6 +169,39 @@ impl Frames {
         Some((TABLE_HEADER + frames * entry + TABLE_FOOTER) as u64)
     }
 
+    /// The seek table at the end of the shard `name` of this record and of `bytes` bytes, or what is wrong with it.
+    pub fn read(
+        sink: &dyn Sink,
+        name: &str,
+        bytes: u64,
+        record: &ShardRecord,
+    ) -> Result<Result<Self, String>> {
+        // An entry a sample, and one for every cut inside of a sample, is the most that a table can have.
+        let entries = record.samples.len() as u64 + (record.unpacked_bytes() >> 18);
+        let longest = (64 + TABLE_ENTRY as u64 * entries).min(bytes);
+        let tail = bytes.min(TABLE_FOOTER as u64);
+        let tail = sink.range(name, bytes - tail, tail as usize)?;
+        match Self::announced_bytes(&tail) {
+            None => Ok(Err("the shard does not end in one".to_owned())),
+            Some(length) if length > longest => Ok(Err(format!(
+                "its length is {length}, at most {longest} are possible"
+            ))),
+            Some(length) => {
+                let table = sink.range(name, bytes - length, length as usize)?;
+                Ok(Self::parse(&table))
+            }
+        }
+    }
+
+    /// Enters into a record which frames hold its samples.
+    pub fn enter(&self, record: &mut ShardRecord) {
+        let ranges = record.samples.iter().map(|row| (row.offset, row.length));
+        let covers = self.cover(ranges);
+        for (row, cover) in record.samples.iter_mut().zip(covers) {
+            row.frame = Some(cover);
+        }
+    }
+
     /// Reads a seek table, which is all of `table`; says what is wrong with it.
     pub fn parse(table: &[u8]) -> Result<Self, String> {
         let number = |at: usize| {
@@ -195,11 +229,6 @@ impl Frames {
             }
         });
         Ok(Self(frames.collect()))
-    }
-
-    /// Longest seek table that a shard of this record can have: an entry a sample, and one for every cut inside of a sample.
-    pub fn longest_table(record: &ShardRecord) -> u64 {
-        64 + TABLE_ENTRY as u64 * (record.samples.len() as u64 + (record.unpacked_bytes() >> 18))
     }
 
     /// Bytes of all frames, with the table, and of what they hold.

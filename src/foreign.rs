@@ -15,9 +15,7 @@ use crate::format::{Finding, Visit};
 use crate::manifest::{MANIFEST_KIND, Manifest, STATE, ShardEntry, SplitEntry};
 use crate::probe::Validate;
 use crate::progress::Counters;
-use crate::recipe::Format;
-use crate::recipe::Schema;
-use crate::recipe::{Compression, Cut, Missing, Names, Order, Recipe};
+use crate::recipe::{Compression, Cut, Format, Missing, Names, Order, Recipe, Schema};
 use crate::record::{NO_LABEL, SampleRecord, ShardRecord};
 use crate::sample::hex;
 use crate::scan::{ONLY_SPLIT, SPLIT_NAMES};
@@ -38,6 +36,13 @@ pub struct ForeignShard {
     pub format: Format,
     /// Its compression, by its name.
     pub compress: Compression,
+}
+
+impl ForeignShard {
+    /// Walks it, however much it unpacks to.
+    pub fn walk(&self, reader: impl Read + Send) -> Result<Walked> {
+        walk(&self.name, self.format, self.compress, reader, u64::MAX - 1)
+    }
 }
 
 /// How a file of this name is to be read; `None` if it is no shard.
@@ -96,7 +101,7 @@ fn split(name: &str) -> &str {
     known.next_back().unwrap_or(ONLY_SPLIT)
 }
 
-/// Something to be written beside shards, and what was seen in them.
+/// What was seen in a shard.
 #[derive(Debug, Default)]
 pub struct Walked {
     /// The samples, in shard order.
@@ -149,23 +154,29 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Walks one shard. `most` bounds what it unpacks to; what it says of itself is not believed.
-pub fn walk(shard: &ForeignShard, reader: impl Read + Send, most: u64) -> Result<Walked> {
-    let failed = |error: std::io::Error| Error::io(&shard.name, error);
+/// Walks the shard `name` of this layout and compression. `most` bounds what it unpacks to; what it says of itself is not believed.
+pub fn walk(
+    name: &str,
+    format: Format,
+    compress: Compression,
+    reader: impl Read + Send,
+    most: u64,
+) -> Result<Walked> {
+    let failed = |error: std::io::Error| Error::io(name, error);
     let raw = Raw::new(reader);
     let mut walked = Walked::default();
     let mut unpacked = Counted {
-        inner: unpack(shard.compress, raw.clone(), most)?,
+        inner: unpack(compress, raw.clone(), most)?,
         bytes: 0,
     };
-    let layout = recipe(shard, Cut::Shards(1)).layout();
+    let layout = recipe(format, compress, Cut::Shards(1)).layout();
     let walk = layout
-        .walk(&shard.name, &mut unpacked, &mut walked)
+        .walk(name, &mut unpacked, &mut walked)
         .and_then(|()| std::io::copy(&mut unpacked, &mut std::io::sink()));
     walked.unpacked_bytes = unpacked.bytes;
     drop(unpacked.inner);
     match walk {
-        Err(error) if raw.failed() || shard.compress == Compression::None => {
+        Err(error) if raw.failed() || compress == Compression::None => {
             return Err(failed(error));
         }
         Err(error) => {
@@ -173,27 +184,27 @@ pub fn walk(shard: &ForeignShard, reader: impl Read + Send, most: u64) -> Result
                 "cannot be unpacked beyond byte {} of its content: {error}",
                 walked.unpacked_bytes
             );
-            walked.found.push(Finding::new(&shard.name, what));
+            walked.found.push(Finding::new(name, what));
         }
         Ok(_) => {}
     }
     if walked.unpacked_bytes > most {
         let what = format!("unpacks to more than {most} bytes");
-        walked.found.push(Finding::new(&shard.name, what));
+        walked.found.push(Finding::new(name, what));
     }
     walked.bytes = raw.drain().map_err(failed)?;
     Ok(walked)
 }
 
 /// What is known of how shards were made: their layout, and nothing else.
-fn recipe(shard: &ForeignShard, cut: Cut) -> Recipe {
+fn recipe(format: Format, compress: Compression, cut: Cut) -> Recipe {
     Recipe {
         name: "dataset".to_owned(),
-        format: shard.format,
+        format,
         foreign: true,
         schema: Schema::default(),
         label_base: 0,
-        compress: shard.compress,
+        compress,
         indexes: Vec::new(),
         missing: Missing::Keep,
         order: Order::Listed,
@@ -257,7 +268,11 @@ pub fn adopt(
             first.name, other.name
         )));
     }
-    let recipe = recipe(first, Cut::Shards(shards.len() as u64));
+    let recipe = recipe(
+        first.format,
+        first.compress,
+        Cut::Shards(shards.len() as u64),
+    );
     let listing: Vec<_> = shards
         .iter()
         .map(|shard| (&shard.name, shard.bytes))
@@ -272,7 +287,7 @@ pub fn adopt(
     let work: Vec<(&ForeignShard, &String)> = shards.iter().zip(&indexes).collect();
     let adopted = at_once(jobs, &work, |(shard, index)| {
         stop.check()?;
-        let walked = walk(shard, sink.open(&shard.name)?, u64::MAX - 1)?;
+        let walked = shard.walk(sink.open(&shard.name)?)?;
         counters.read(walked.bytes.0);
         counters.shard(&shard.name, shard.bytes, walked.rows.len() as u64);
         adopt_one(sink, shard, index, &plan, walked)
@@ -327,7 +342,8 @@ pub fn adopt(
 
 /// The record of a walked shard, class names for it, and one more than its largest label.
 fn record_of(
-    shard: &ForeignShard,
+    shard: &str,
+    compress: Compression,
     plan: &str,
     walked: &mut Walked,
 ) -> (ShardRecord, Vec<String>, u32) {
@@ -345,13 +361,13 @@ fn record_of(
     };
     let names = (0..labels).map(name).collect();
     let record = ShardRecord {
-        split: split(&shard.name).to_owned(),
+        split: split(shard).to_owned(),
         plan: plan.to_owned(),
         bytes: walked.bytes.0,
         crc32: walked.bytes.1,
-        unpacked_bytes: (shard.compress != Compression::None).then_some(walked.unpacked_bytes),
+        unpacked_bytes: (compress != Compression::None).then_some(walked.unpacked_bytes),
         samples: std::mem::take(&mut walked.rows),
-        ..ShardRecord::empty(&shard.name)
+        ..ShardRecord::empty(shard)
     };
     (record, names, labels)
 }
@@ -362,18 +378,14 @@ pub fn index_of(
     manifest: &Manifest,
     shard: &ShardEntry,
 ) -> Result<Option<Vec<u8>>> {
-    let foreign = ForeignShard {
-        name: shard.name.clone(),
-        bytes: shard.bytes,
-        format: manifest.recipe.format,
-        compress: manifest.recipe.compress,
-    };
+    let (format, compress) = (manifest.recipe.format, manifest.recipe.compress);
     let most = shard.unpacked_bytes.unwrap_or(shard.bytes);
-    let mut walked = walk(&foreign, sink.open(&shard.name)?, most)?;
+    let reader = sink.open(&shard.name)?;
+    let mut walked = walk(&shard.name, format, compress, reader, most)?;
     if !walked.found.is_empty() {
         return Ok(None);
     }
-    let (record, names, _) = record_of(&foreign, &manifest.plan, &mut walked);
+    let (record, names, _) = record_of(&shard.name, compress, &manifest.plan, &mut walked);
     record.encode(&names).map(Some)
 }
 
@@ -385,7 +397,7 @@ fn adopt_one(
     plan: &str,
     mut walked: Walked,
 ) -> Result<Adopted> {
-    let (record, names, labels) = record_of(shard, plan, &mut walked);
+    let (record, names, labels) = record_of(&shard.name, shard.compress, plan, &mut walked);
     let file = record.encode(&names)?;
     if walked.found.is_empty() {
         sink.put(index, &file)?;

@@ -3,8 +3,10 @@
 //! `docs/manifest.schema.json` is its JSON Schema. No time, host or path of the machine is in it: the same source and recipe give
 //! the same bytes.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::{Names, Recipe};
 use crate::record::Remark;
@@ -42,8 +44,28 @@ pub struct ShardEntry {
     pub index_crc32: String,
 }
 
+impl ShardEntry {
+    /// The index file as it was published; `None` if it is gone, and damage if it is another.
+    pub fn read_index(&self, sink: &dyn Sink) -> Result<Option<Bytes>> {
+        let Some(file) = sink.get(&self.index)? else {
+            return Ok(None);
+        };
+        let crc32 = crc_text(crc32fast::hash(&file));
+        match crc32 == self.index_crc32 {
+            true => Ok(Some(file)),
+            false => Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink}`",
+                    self.index, self.index_crc32
+                ),
+            )),
+        }
+    }
+}
+
 /// One file that describes shards to a reader of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct IndexFile {
     /// Name of the index, as `--index` takes it.
     pub reader: String,

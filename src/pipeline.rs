@@ -319,10 +319,7 @@ impl Worker<'_> {
             record.samples[late.sample].fields.push(late.field);
         }
         if let Some(frames) = frames {
-            let covers = frames.cover(record.samples.iter().map(|row| (row.offset, row.length)));
-            for (row, cover) in record.samples.iter_mut().zip(covers) {
-                row.frame = Some(cover);
-            }
+            frames.enter(&mut record);
         }
         Ok(Attempt::Made(Box::new(record)))
     }

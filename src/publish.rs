@@ -68,8 +68,7 @@ pub fn add_indexes(
         let mut next = manifest.clone();
         next.indexes.retain(|file| !names.contains(&file.reader));
         next.indexes.extend(made);
-        next.indexes
-            .sort_by(|a, b| (&a.reader, &a.name).cmp(&(&b.reader, &b.name)));
+        next.indexes.sort();
         if next.indexes == manifest.indexes {
             return Ok(manifest);
         }

@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::Frames;
 use crate::error::{Error, Kind, Result};
-use crate::foreign::{self, ForeignShard};
+use crate::foreign;
 use crate::format::tfrecord::is_image;
 use crate::index;
 use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
@@ -118,9 +118,17 @@ impl Repair<'_> {
     fn manifest_from_records(&self, mended: &mut Mended) -> Result<Manifest> {
         let stored = resume::load(self.sink)?;
         let done = resume::done(self.sink, &stored)?;
+        let there: HashSet<String> = self
+            .sink
+            .list("data")?
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         for shard in (0..done.len()).filter(|&shard| done[shard].is_none()) {
             let name = &stored.plan.shards[shard].name;
-            if let Some(file) = self.index_from_shard(&stored, shard, None)? {
+            if there.contains(name)
+                && let Some(file) = self.index_from_shard(&stored, shard, None)?
+            {
                 self.put(&index_name(name), &file, mended)?;
             }
         }
@@ -208,14 +216,9 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Whether a shard is what the manifest says, by reading all of it.
+    /// Whether a shard is what the manifest says, by reading all of it: without its index, verifying only looked at its size.
     fn intact(&self, shard: &ShardEntry) -> Result<bool> {
-        let there = self.sink.list("data")?;
-        if !there.contains(&(shard.name.clone(), shard.bytes)) {
-            return Ok(false);
-        }
-        let mut scanner = Scanner::new(self.sink.open(&shard.name)?);
-        let read = scanner.pass(u64::MAX, |_| ());
+        let read = Scanner::new(self.sink.open(&shard.name)?).drain();
         let (bytes, crc32) = read.map_err(|error| Error::io(&shard.name, error))?;
         Ok((bytes, crc_text(crc32)) == (shard.bytes, shard.crc32.clone()))
     }
@@ -265,21 +268,13 @@ impl Repair<'_> {
     ) -> Result<Option<Vec<u8>>> {
         let plan = &stored.plan.shards[number];
         let recipe = &stored.plan.recipe;
-        let there = self.sink.list("data")?;
-        let Some((_, bytes)) = there.into_iter().find(|(name, _)| *name == plan.name) else {
-            return Ok(None);
-        };
         if recipe.format == Format::Parquet {
             return Ok(None);
         }
-        let shard = ForeignShard {
-            name: plan.name.clone(),
-            bytes,
-            format: recipe.format,
-            compress: recipe.compress,
-        };
         // Twice what was planned is more than any header can add.
-        let walked = foreign::walk(&shard, self.sink.open(&plan.name)?, plan.bytes * 2 + 4096)?;
+        let most = plan.bytes * 2 + 4096;
+        let reader = self.sink.open(&plan.name)?;
+        let walked = foreign::walk(&plan.name, recipe.format, recipe.compress, reader, most)?;
         let Ok(samples) = resume::samples(self.sink, stored, number) else {
             return Ok(None);
         };
@@ -325,28 +320,12 @@ impl Repair<'_> {
             record.samples.push(row);
         }
         if matches!(recipe.compress, Compression::Zstd { seekable: true, .. }) {
-            let Some(frames) = self.frames(&plan.name, bytes, &record)? else {
-                return Ok(None);
-            };
-            let covers = frames.cover(record.samples.iter().map(|row| (row.offset, row.length)));
-            for (row, cover) in record.samples.iter_mut().zip(covers) {
-                row.frame = Some(cover);
+            match Frames::read(self.sink, &plan.name, record.bytes, &record)? {
+                Ok(frames) => frames.enter(&mut record),
+                Err(_) => return Ok(None),
             }
         }
         record.encode(&stored.plan.names.classes).map(Some)
-    }
-
-    fn frames(&self, name: &str, bytes: u64, record: &ShardRecord) -> Result<Option<Frames>> {
-        let tail = bytes.min(64);
-        let tail = self.sink.range(name, bytes - tail, tail as usize)?;
-        let longest = Frames::longest_table(record);
-        match Frames::announced_bytes(&tail) {
-            Some(length) if length <= bytes.min(longest) => {
-                let table = self.sink.range(name, bytes - length, length as usize)?;
-                Ok(Frames::parse(&table).ok())
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Packs shards again and compares them with what was published.

@@ -128,15 +128,7 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
         }
     }
     // The plan is in place before the claim names it.
-    let frames = store_samples(sink, draft)?;
-    let mut stored = Stored {
-        id: draft.id.clone(),
-        digest: draft.digest.clone(),
-        plan: draft.plan.clone(),
-        frames,
-        fresh: false,
-    };
-    sink.put(&plan_name(&draft.id), &json(&stored)?)?;
+    let mut stored = put_plan(sink, draft)?;
     check_exclusive(sink, &stored)?;
     let claim = Claim {
         kind: "shardpack-claim".to_owned(),
@@ -157,6 +149,11 @@ pub fn store_beside(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     if let Ok(stored) = load_id(sink, &draft.id) {
         return Ok(stored);
     }
+    put_plan(sink, draft)
+}
+
+/// Writes a draft's plan and samples.
+fn put_plan(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     let stored = Stored {
         id: draft.id.clone(),
         digest: draft.digest.clone(),
@@ -220,14 +217,18 @@ pub fn stored_shards(sink: &dyn Sink) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The plan of the destination.
+/// The plan of the destination, if one is claimed for it.
+pub fn stored(sink: &dyn Sink) -> Result<Option<Stored>> {
+    claimed(sink)?.map(|id| load_id(sink, &id)).transpose()
+}
+
+/// The plan of the destination, or an error that says how to make one.
 pub fn load(sink: &dyn Sink) -> Result<Stored> {
-    match claimed(sink)? {
-        Some(id) => load_id(sink, &id),
-        None => Err(Error::usage(format!(
+    stored(sink)?.ok_or_else(|| {
+        Error::usage(format!(
             "{sink} holds no plan: make one with `shardpack plan SRC {sink}`"
-        ))),
-    }
+        ))
+    })
 }
 
 fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {

@@ -15,7 +15,7 @@ use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::{Frames, Raw, unpack};
 use crate::error::{Error, Kind, Result};
-use crate::foreign::{self, ForeignShard};
+use crate::foreign;
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
 use crate::index;
@@ -250,7 +250,7 @@ impl Verification<'_> {
         self.counters.begin("verify", 0, bytes, shards.len() as u64);
         let check = |i: usize| {
             let shard = &shards[i];
-            let walked = foreign::walk(shard, self.passing(&shard.name)?, u64::MAX - 1)?;
+            let walked = shard.walk(self.passing(&shard.name)?)?;
             let samples = walked.rows.len() as u64;
             self.counters.shard(&shard.name, shard.bytes, samples);
             let mut report = lock(&shared.report);
@@ -491,10 +491,7 @@ impl Verification<'_> {
             return Ok(());
         }
         let mut findings = Vec::new();
-        match resume::claimed(self.sink).and_then(|claimed| match claimed {
-            Some(_) => resume::load(self.sink).map(Some),
-            None => Ok(None),
-        }) {
+        match resume::stored(self.sink) {
             Ok(Some(stored)) => {
                 let plan = &stored.plan;
                 let text = |ours: bool| if ours { "as planned" } else { "otherwise" };
@@ -621,25 +618,7 @@ impl Verification<'_> {
         findings: &mut Vec<Finding>,
     ) -> Result<()> {
         let finding = |what: String| Finding::new(&shard.name, what).sample("(seek table)");
-        let longest = Frames::longest_table(record);
-        let tail = shard.bytes.min(64);
-        let tail = self
-            .sink
-            .range(&shard.name, shard.bytes - tail, tail as usize)?;
-        let Some(length) = Frames::announced_bytes(&tail) else {
-            findings.push(finding("the shard does not end in one".to_owned()));
-            return Ok(());
-        };
-        if length > longest.min(shard.bytes) {
-            findings.push(
-                finding("its length".to_owned()).values(format!("at most {longest}"), length),
-            );
-            return Ok(());
-        }
-        let table = self
-            .sink
-            .range(&shard.name, shard.bytes - length, length as usize)?;
-        let frames = match Frames::parse(&table) {
+        let frames = match Frames::read(self.sink, &shard.name, shard.bytes, record)? {
             Ok(frames) => frames,
             Err(what) => {
                 findings.push(finding(what));
@@ -902,16 +881,9 @@ fn check_walk(
     record: &ShardRecord,
     findings: &mut Vec<Finding>,
 ) -> Result<(u64, u32)> {
-    let walked = foreign::walk(
-        &ForeignShard {
-            name: shard.name.clone(),
-            bytes: shard.bytes,
-            format: manifest.recipe.format,
-            compress: manifest.recipe.compress,
-        },
-        raw,
-        record.unpacked_bytes(),
-    )?;
+    let (format, compress) = (manifest.recipe.format, manifest.recipe.compress);
+    let most = record.unpacked_bytes();
+    let walked = foreign::walk(&shard.name, format, compress, raw, most)?;
     findings.extend(walked.found);
     for (there, said) in walked.rows.iter().zip(&record.samples) {
         let finding = |what: &str| Finding::new(&shard.name, what).sample(&said.key);

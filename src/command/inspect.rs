@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::summary::Summary;
 use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::recipe::{Compression, Recipe};
 use crate::record::{SampleRecord, ShardRecord};
@@ -51,22 +51,12 @@ pub fn find<'a>(
     let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
     let look = |shard: &&'a ShardEntry| -> Option<Result<(&'a ShardEntry, SampleRecord)>> {
         let look = || -> Result<Option<SampleRecord>> {
-            let file = sink.get(&shard.index)?.ok_or_else(|| {
+            let file = shard.read_index(sink)?.ok_or_else(|| {
                 Error::failed(format!(
                     "{sink}/{}: missing: run `shardpack verify {sink}`",
                     shard.index
                 ))
             })?;
-            let crc32 = crc_text(crc32fast::hash(&file));
-            if crc32 != shard.index_crc32 {
-                return Err(Error::new(
-                    Kind::Damage,
-                    format!(
-                        "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink}`",
-                        shard.index, shard.index_crc32
-                    ),
-                ));
-            }
             let keys = ShardRecord::decode_keys(&shard.index, &file)?;
             let Some(row) = keys.iter().position(|k| k == key) else {
                 return Ok(None);

@@ -7,8 +7,7 @@ use std::fmt::Write;
 use super::{Exporter, File, stem};
 use crate::error::Result;
 use crate::manifest::ShardEntry;
-use crate::recipe::Format;
-use crate::recipe::{Compression, Recipe};
+use crate::recipe::{Compression, Format, Recipe};
 use crate::record::ShardRecord;
 
 pub(super) struct Dali;

@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json as value};
 use super::{Exporter, Facts, File, json};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, SplitEntry};
-use crate::recipe::Format;
-use crate::recipe::{Compression, Missing, Recipe};
+use crate::recipe::{Compression, Format, Missing, Recipe};
 use crate::sample::show;
 
 /// Bytes that frame a record.

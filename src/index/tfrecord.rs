@@ -5,8 +5,7 @@
 use super::{Exporter, File, dali, stem};
 use crate::error::Result;
 use crate::manifest::ShardEntry;
-use crate::recipe::Format;
-use crate::recipe::{Compression, Recipe};
+use crate::recipe::{Compression, Format, Recipe};
 use crate::record::ShardRecord;
 
 pub(super) struct TfIndex;

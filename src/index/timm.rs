@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::{Exporter, Facts, File, base, beside, json};
 use crate::error::Result;
 use crate::manifest::{Manifest, SplitEntry};
-use crate::recipe::Format;
-use crate::recipe::{Compression, Recipe};
+use crate::recipe::{Compression, Format, Recipe};
 
 pub(super) struct Timm;
 

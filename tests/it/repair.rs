@@ -313,23 +313,25 @@ fn a_dry_run_names_what_would_be_done_and_does_nothing() {
 fn indexes_of_shards_of_somebody_else_are_made_again() {
     let data = varied();
     let ours = data.convert(&["--shards", "2"]);
-    let theirs = Output {
-        path: data.fresh(),
-        run: run(&mut shardpack(&["--version"])),
-    };
-    for shard in ours.shards() {
-        crate::support::write(
-            &theirs.path.join("data").join(shard.file_name().unwrap()),
-            &fs::read(&shard).unwrap(),
-        );
+    for dir in ["data", "some/where"] {
+        let theirs = Output {
+            path: data.fresh(),
+            run: run(&mut shardpack(&["--version"])),
+        };
+        for shard in ours.shards() {
+            crate::support::write(
+                &theirs.path.join(dir).join(shard.file_name().unwrap()),
+                &fs::read(&shard).unwrap(),
+            );
+        }
+        theirs.verb("index", &[]).exits(0);
+        let before = theirs.digests();
+        fs::remove_file(index(&theirs.path, 1)).unwrap();
+        repair(&theirs, None).exits(0);
+        assert_eq!(theirs.digests(), before, "{dir}");
+        flip(&named(&theirs.path, dir, 0), 600);
+        repair(&theirs, Some(&data.source()))
+            .exits(4)
+            .says(&["LOST"]);
     }
-    theirs.verb("index", &[]).exits(0);
-    let before = theirs.digests();
-    fs::remove_file(index(&theirs.path, 1)).unwrap();
-    repair(&theirs, None).exits(0);
-    assert_eq!(theirs.digests(), before);
-    flip(&shard(&theirs.path, 0), 600);
-    repair(&theirs, Some(&data.source()))
-        .exits(4)
-        .says(&["LOST"]);
 }
