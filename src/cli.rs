@@ -73,6 +73,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) recipe: RecipeArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
     /// Print what would be done, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
     pub(crate) dry_run: bool,
@@ -93,6 +95,30 @@ pub(crate) struct ConvertPlanArgs {
     /// What to do about images of no bytes: refuse the source, or leave them to be skipped when packed
     #[arg(long, value_enum, default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR", help_heading = "Damaged samples")]
     pub(crate) on_error: OnError,
+    /// Workers that are to pack, for --out-workers [default: one for each shard]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "SHARDPACK_WORKERS",
+        help_heading = "Workers"
+    )]
+    pub(crate) workers: Option<usize>,
+    /// Write to this file how many workers will have something to do: at most --workers, 0 when nothing changed
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SHARDPACK_OUT_WORKERS",
+        help_heading = "Workers"
+    )]
+    pub(crate) out_workers: Option<OsString>,
+    /// Write to this file whether there is anything to do: `true` or `false`
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SHARDPACK_OUT_CHANGED",
+        help_heading = "Workers"
+    )]
+    pub(crate) out_changed: Option<OsString>,
     /// Print what would be done, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
     pub(crate) dry_run: bool,
@@ -108,9 +134,8 @@ pub(crate) struct PackArgs {
     /// Where the source lies now [default: where it was when planned]
     #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
     pub(crate) source: Option<String>,
-    /// Pack only the part of worker K of N, K from 0 to N-1 [default: everything]
-    #[arg(long, value_name = "K/N", env = "SHARDPACK_WORKER")]
-    pub(crate) worker: Option<String>,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
@@ -122,6 +147,9 @@ pub(crate) struct PublishArgs {
     /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
+    /// Write the SHA-256 of manifest.json to this file
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_OUT_DIGEST")]
+    pub(crate) out_digest: Option<OsString>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -364,6 +392,22 @@ pub(crate) struct PolicyArgs {
     /// Most samples that --on-error skip may leave out [default: no limit]
     #[arg(long, value_name = "N", env = "SHARDPACK_MAX_SKIPPED")]
     pub(crate) max_skipped: Option<u64>,
+}
+
+/// Which part of the work this process does.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workers")]
+pub(crate) struct WorkerArgs {
+    /// Pack only the part of worker K of N, K from 0 to N-1
+    #[arg(long, value_name = "K/N", env = "SHARDPACK_WORKER")]
+    pub(crate) worker: Option<String>,
+    /// How many workers there are; which one this is, is said by the variables of a Kubernetes Indexed Job, a SLURM or AWS Batch array,
+    /// Cloud Run or Google Batch [default: what the scheduler says, or this one alone]
+    #[arg(long, value_name = "N", env = "SHARDPACK_WORKERS")]
+    pub(crate) workers: Option<usize>,
+    /// Publish if this worker finds that all shards are packed, so that the last one to end does
+    #[arg(long, env = "SHARDPACK_PUBLISH_WHEN_COMPLETE")]
+    pub(crate) publish_when_complete: bool,
 }
 
 /// How to run; none of this changes a byte of the output.

@@ -41,6 +41,7 @@ pub mod resume;
 pub mod run;
 pub mod sample;
 pub mod scan;
+pub mod scheduler;
 pub mod settings;
 pub mod signal;
 pub mod store;

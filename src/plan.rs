@@ -5,6 +5,8 @@
 //! digest, so a copy of the source gives the same bytes. A plan's id covers the versions of the files too: the stored plan and the
 //! claim go by it, so that nobody goes on packing a source that was written to.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::Write;
 
 use rayon::prelude::*;
@@ -17,6 +19,7 @@ use crate::listing::{Problem, ProblemKind, render};
 use crate::recipe::{Cut, Missing, Names, Order, Recipe, filling};
 use crate::sample::{Field, Sample, SourcePath, hex};
 use crate::scan::{Entry, Notes, Scan};
+use crate::scheduler::Worker;
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,9 +92,26 @@ impl Plan {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
-    /// The shards that worker `number` of `workers` packs.
-    pub fn part(&self, number: usize, workers: usize) -> impl Iterator<Item = usize> {
-        (number..self.shards.len()).step_by(workers.max(1))
+    /// The shards that one worker packs, in order: about as many bytes as every other worker has.
+    pub fn part(&self, worker: Worker) -> Vec<usize> {
+        let mut shards: Vec<usize> = (0..self.shards.len()).collect();
+        // The largest first, each to the worker that has the least so far.
+        shards.sort_by_key(|&shard| (Reverse(self.shards[shard].bytes), shard));
+        let mut workers: BinaryHeap<_> = (0..worker.of)
+            .map(|number| Reverse((0u64, number)))
+            .collect();
+        let mut part = Vec::new();
+        for shard in shards {
+            if let Some(mut least) = workers.peek_mut() {
+                let Reverse((bytes, number)) = &mut *least;
+                *bytes += self.shards[shard].bytes;
+                if *number == worker.number {
+                    part.push(shard);
+                }
+            }
+        }
+        part.sort_unstable();
+        part
     }
 }
 
@@ -581,6 +601,33 @@ mod tests {
             draft(&files, 1),
         ] {
             assert_ne!(other.digest, plan.digest);
+        }
+    }
+
+    #[test]
+    fn workers_share_all_shards_and_have_about_as_many_bytes_each() {
+        let mut plan = draft(&[("1.jpg", 7, Version::Mtime(1))], 0).plan;
+        let shard = |number: u64| ShardPlan {
+            // Some full ones and many small ones.
+            bytes: if number < 7 { 1000 } else { 90 + number },
+            ..plan.shards[0].clone()
+        };
+        plan.shards = (0..40).map(shard).collect();
+        let total = plan.bytes();
+        for of in [1, 3, 16, 40, 100] {
+            let parts: Vec<_> = (0..of)
+                .map(|number| plan.part(Worker { number, of }))
+                .collect();
+            let mut all: Vec<usize> = parts.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..40).collect::<Vec<_>>());
+            let bytes = |part: &Vec<usize>| part.iter().map(|&i| plan.shards[i].bytes).sum();
+            let most: u64 = parts.iter().map(bytes).max().unwrap();
+            let even = total / of as u64;
+            assert!(
+                most <= (even + 130).max(1000),
+                "{of} workers: {most}, {even} if even"
+            );
         }
     }
 

@@ -31,7 +31,8 @@ pub fn prepare(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
         .requests()
         .max(rayon::current_num_threads())
         .min(INDEXES);
-    let records = records(sink, stored, depth, |name, _| read(sink, name))?;
+    let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
+    let records = records(sink, stored, &shards, depth, |name, _| read(sink, name))?;
     let missing: Vec<_> = stored
         .plan
         .shards

@@ -117,14 +117,15 @@ impl Repair<'_> {
     /// Publishes the stored plan again, with records made from shards where they are lost.
     fn manifest_from_records(&self, mended: &mut Mended) -> Result<Manifest> {
         let stored = resume::load(self.sink)?;
-        let done = resume::done(self.sink, &stored)?;
+        let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
+        let done = resume::done(self.sink, &stored, &shards)?;
         let there: HashSet<String> = self
             .sink
             .list("data")?
             .into_iter()
             .map(|(name, _)| name)
             .collect();
-        for shard in (0..done.len()).filter(|&shard| done[shard].is_none()) {
+        for shard in shards.into_iter().filter(|&shard| done[shard].is_none()) {
             let name = &stored.plan.shards[shard].name;
             if there.contains(name)
                 && let Some(file) = self.index_from_shard(&stored, shard, None)?

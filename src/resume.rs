@@ -4,7 +4,7 @@
 //! plans exactly one wins. `_shardpack/plan/ID/` holds `plan.json` and the samples, one zstd frame a shard, so that a
 //! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use rayon::prelude::*;
@@ -283,13 +283,13 @@ pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sam
     parse_lines(&name, &lines)
 }
 
-/// The records that exist under this plan, by shard; a shard whose length differs from its record is not done.
-pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
+/// The records that exist of these shards under this plan; a shard whose length differs from its record is not done.
+pub fn done(sink: &dyn Sink, stored: &Stored, shards: &[usize]) -> Result<Vec<Option<Footer>>> {
     if stored.fresh {
-        return Ok(vec![None; stored.plan.shards.len()]);
+        return Ok(vec![None; shards.len()]);
     }
     let read = |name: &str, size| Ok((footer(sink, name, size)?, ()));
-    let records = records(sink, stored, sink.requests(), read)?;
+    let records = records(sink, stored, shards, sink.requests(), read)?;
     let footer = |record: Option<(Footer, ())>| record.map(|(footer, ())| footer);
     Ok(records.into_iter().map(footer).collect())
 }
@@ -298,6 +298,7 @@ pub fn done(sink: &dyn Sink, stored: &Stored) -> Result<Vec<Option<Footer>>> {
 pub fn records<T: Send>(
     sink: &dyn Sink,
     stored: &Stored,
+    shards: &[usize],
     depth: usize,
     read: impl Fn(&str, u64) -> Result<(Footer, T)> + Sync,
 ) -> Result<Vec<Option<(Footer, T)>>> {
@@ -307,11 +308,12 @@ pub fn records<T: Send>(
     let mut sizes = lists
         .into_iter()
         .map(|list| list.into_iter().collect::<HashMap<_, _>>());
-    let (shards, indexes) = (
+    let (data, indexes) = (
         sizes.next().unwrap_or_default(),
         sizes.next().unwrap_or_default(),
     );
-    let look = |shard: &crate::plan::ShardPlan| -> Result<Option<(Footer, T)>> {
+    let look = |shard: &usize| -> Result<Option<(Footer, T)>> {
+        let shard = &stored.plan.shards[*shard];
         let name = index_name(&shard.name);
         let Some(size) = indexes.get(&name) else {
             return Ok(None);
@@ -322,10 +324,22 @@ pub fn records<T: Send>(
             record => record?,
         };
         let ours = footer.plan == stored.digest && footer.shard == shard.name;
-        let whole = shards.get(&shard.name) == Some(&footer.bytes);
+        let whole = data.get(&shard.name) == Some(&footer.bytes);
         Ok((ours && whole).then_some((footer, made)))
     };
-    at_once(depth, &stored.plan.shards, look)
+    at_once(depth, shards, look)
+}
+
+/// Names of the plan's shards that have no record yet, by one listing and without reading any.
+pub fn unpacked(sink: &dyn Sink, stored: &Stored) -> Result<Vec<String>> {
+    let there: HashSet<String> = sink
+        .list("index")?
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let names = stored.plan.shards.iter().map(|shard| &shard.name);
+    let unpacked = names.filter(|name| !there.contains(&index_name(name)));
+    Ok(unpacked.cloned().collect())
 }
 
 /// The footer of an index of `size` bytes, by reading its end.

@@ -1,14 +1,14 @@
 //! One run of the program: arguments parsed, the verb called, its error told, its summary written, the exit code given.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cli::{self, Verb};
 use crate::command::summary::Summary;
 use crate::error::{Error, Result};
 use crate::progress::{Counters, Reporter, Show};
-use crate::settings::Running;
+use crate::settings::{FanOut, Running};
 use crate::{command, settings};
 
 /// Parses the process's arguments, runs the verb, and gives the exit code.
@@ -26,26 +26,32 @@ pub fn main() -> u8 {
                 args.policy.on_error,
             )?;
             let policy = settings::policy(&args.policy)?;
-            command::convert::run(&planning, policy, args.dry_run, running)
+            let fan_out = settings::fan_out(&args.worker)?;
+            command::convert::run(&planning, policy, fan_out, args.dry_run, running)
         }),
         Verb::Plan(args) => run("plan", &args.common, |running| {
             let planning =
                 settings::planning(&args.source, &args.destination, &args.recipe, args.on_error)?;
-            command::plan::run(&planning, args.dry_run, running)
+            let told = settings::told(&args)?;
+            command::plan::run(&planning, &told, args.dry_run, running)
         }),
         Verb::Pack(args) => run("pack", &args.common, |running| {
-            let worker = settings::worker(args.worker.as_deref())?;
+            let fan_out = FanOut {
+                worker: settings::worker(&args.worker)?,
+                publish: args.worker.publish_when_complete,
+            };
             let policy = settings::policy(&args.policy)?;
             command::pack::run(
                 &args.destination,
                 args.source.as_deref(),
-                worker,
+                fan_out,
                 policy,
                 running,
             )
         }),
         Verb::Publish(args) => run("publish", &args.common, |running| {
-            command::publish::run(&args.destination, running)
+            let digest = args.out_digest.as_ref().map(Path::new);
+            command::publish::run(&args.destination, digest, running)
         }),
         Verb::Verify(args) => run("verify", &args.common, |running| {
             let source = args.source.as_deref().or(args.source_argument.as_deref());

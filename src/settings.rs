@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -19,6 +20,7 @@ use crate::progress::Counters;
 use crate::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::sample::{SourcePath, show};
 use crate::scan::Rules;
+use crate::scheduler::{self, Worker};
 use crate::signal::Stop;
 use crate::store::{Access, S3Options, Sink, Source};
 use crate::verify::Level;
@@ -55,6 +57,24 @@ impl Partly {
     pub fn is_part(&self) -> bool {
         self.sample.is_some() || self.resume || self.max_duration.is_some()
     }
+}
+
+/// One worker of several that do a conversion together.
+#[derive(Clone, Copy, Debug)]
+pub struct FanOut {
+    /// Which one.
+    pub worker: Worker,
+    /// Whether it publishes when it finds that all shards are packed.
+    pub publish: bool,
+}
+
+/// Files that tell a scheduler what a plan comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Workers that will have something to do, of how many there are at most.
+    pub workers: Option<(PathBuf, usize)>,
+    /// `true` if there is anything to do, `false` if not.
+    pub changed: Option<PathBuf>,
 }
 
 /// How to run, for every verb.
@@ -478,19 +498,41 @@ pub(crate) fn index_names(given: &[String]) -> Vec<String> {
     names
 }
 
-/// Reads `K/N`.
-pub(crate) fn worker(text: Option<&str>) -> Result<(usize, usize)> {
-    let Some(text) = text else {
-        return Ok((0, 1));
-    };
-    text.split_once('/')
-        .and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)))
-        .filter(|(k, n)| k < n)
-        .ok_or_else(|| {
-            Error::usage(format!(
-                "--worker `{text}`: write K/N with K from 0 to N-1, for example 0/3"
-            ))
-        })
+/// Which worker of how many this is; a variable that is set to nothing counts as not set.
+pub(crate) fn worker(args: &cli::WorkerArgs) -> Result<Worker> {
+    let variable = |name: &str| std::env::var(name).ok();
+    scheduler::worker(given_worker(args), args.workers, variable)
+}
+
+/// An empty environment twin says nothing.
+fn given_worker(args: &cli::WorkerArgs) -> Option<&str> {
+    args.worker.as_deref().filter(|text| !text.is_empty())
+}
+
+/// The part of a conversion that this process does: all of it, unless a flag says that there are other workers. A scheduler's variables
+/// alone say nothing here: each task of an array may well convert a dataset of its own.
+pub(crate) fn fan_out(args: &cli::WorkerArgs) -> Result<Option<FanOut>> {
+    let asked =
+        given_worker(args).is_some() || args.workers.is_some() || args.publish_when_complete;
+    match asked {
+        false => Ok(None),
+        true => Ok(Some(FanOut {
+            worker: worker(args)?,
+            publish: args.publish_when_complete,
+        })),
+    }
+}
+
+/// What to tell a scheduler of a plan.
+pub(crate) fn told(args: &cli::ConvertPlanArgs) -> Result<Told> {
+    if args.workers == Some(0) {
+        return Err(Error::usage("--workers 0: give at least 1"));
+    }
+    let path = |given: &Option<OsString>| given.as_ref().map(PathBuf::from);
+    Ok(Told {
+        workers: path(&args.out_workers).map(|path| (path, args.workers.unwrap_or(usize::MAX))),
+        changed: path(&args.out_changed),
+    })
 }
 
 /// How deep to verify.

@@ -5,18 +5,20 @@ use super::{pack, plan};
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::publish::publish;
-use crate::settings::{Planning, Running};
+use crate::scheduler::Worker;
+use crate::settings::{FanOut, Planning, Running};
 use crate::store::{self, Sink};
 
-/// Converts, going on where an earlier run of the same plan stopped.
+/// Converts, going on where an earlier run of the same plan stopped. One of several workers packs its part only.
 pub fn run(
     planning: &Planning,
     policy: Policy,
+    fan_out: Option<FanOut>,
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
     let sink = store::sink(&planning.destination, &running.access)?;
-    on(sink.as_ref(), planning, policy, dry_run, running)
+    on(sink.as_ref(), planning, policy, fan_out, dry_run, running)
 }
 
 /// The same on an opened destination.
@@ -24,6 +26,7 @@ pub fn on(
     sink: &dyn Sink,
     planning: &Planning,
     policy: Policy,
+    fan_out: Option<FanOut>,
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
@@ -48,11 +51,14 @@ pub fn on(
         &stored,
         source.as_ref(),
         sink,
-        (0, 1),
+        fan_out.map_or(Worker::ALONE, |fan_out| fan_out.worker),
         policy,
         budget,
         running,
     )?;
+    if let Some(fan_out) = fan_out {
+        return pack::end_part(&stored, sink, fan_out, packed, running);
+    }
     running.counters.begin("publish", 0, 0, 0);
     let manifest = publish(sink, &stored, running.memory)?;
     Ok(Summary {

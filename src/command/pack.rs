@@ -6,28 +6,30 @@ use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::pipeline::{self, Run};
 use crate::policy::Policy;
+use crate::publish::publish;
 use crate::record::Remark;
 use crate::resume::{self, Stored};
-use crate::settings::Running;
+use crate::scheduler::Worker;
+use crate::settings::{FanOut, Running};
 use crate::store::{self, Sink, Source};
 
-/// Packs part `worker.0` of `worker.1` of the destination's plan.
+/// Packs this worker's part of the destination's plan.
 pub fn run(
     destination: &str,
     source: Option<&str>,
-    worker: (usize, usize),
+    fan_out: FanOut,
     policy: Policy,
     running: &Running,
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    on(sink.as_ref(), source, worker, policy, running)
+    on(sink.as_ref(), source, fan_out, policy, running)
 }
 
 /// The same on an opened destination.
 pub fn on(
     sink: &dyn Sink,
     source: Option<&str>,
-    worker: (usize, usize),
+    fan_out: FanOut,
     policy: Policy,
     running: &Running,
 ) -> Result<Summary> {
@@ -45,15 +47,46 @@ pub fn on(
         &stored,
         source.as_ref(),
         sink,
-        worker,
+        fan_out.worker,
         policy,
         budget,
         running,
     )?;
-    Ok(Summary {
+    end_part(&stored, sink, fan_out, packed, running)
+}
+
+/// Publishes after this worker's part, if it is to and nothing is left to pack; several may find that at once, and publish the same.
+pub fn end_part(
+    stored: &Stored,
+    sink: &dyn Sink,
+    fan_out: FanOut,
+    packed: Summary,
+    running: &Running,
+) -> Result<Summary> {
+    let packed = Summary {
         done: "packed",
         destination: Some(sink.to_string()),
-        plan: Some(stored.digest),
+        plan: Some(stored.digest.clone()),
+        ..packed
+    };
+    if !fan_out.publish {
+        return Ok(packed);
+    }
+    let left = resume::unpacked(sink, stored)?.len();
+    if left > 0 {
+        tracing::info!(
+            "{left} of {} shards are left to other workers: the last one publishes",
+            stored.plan.shards.len()
+        );
+        return Ok(packed);
+    }
+    running.counters.begin("publish", 0, 0, 0);
+    let manifest = publish(sink, stored, running.memory)?;
+    Ok(Summary {
+        done: "published",
+        samples: manifest.samples,
+        shards: manifest.shards().count() as u64,
+        bytes: manifest.bytes,
         ..packed
     })
 }
@@ -63,17 +96,17 @@ pub fn pack(
     stored: &Stored,
     source: &dyn Source,
     sink: &dyn Sink,
-    worker: (usize, usize),
+    worker: Worker,
     policy: Policy,
     budget: Budget,
     running: &Running,
 ) -> Result<Summary> {
-    let done = resume::done(sink, stored)?;
-    let part: Vec<usize> = stored.plan.part(worker.0, worker.1).collect();
+    let part = stored.plan.part(worker);
+    let done = resume::done(sink, stored, &part)?;
     let todo: Vec<usize> = part
         .iter()
-        .copied()
-        .filter(|&shard| done[shard].is_none())
+        .zip(&done)
+        .filter_map(|(shard, done)| done.is_none().then_some(*shard))
         .collect();
     let sum = |shards: &[usize], of: fn(&crate::plan::ShardPlan) -> u64| -> u64 {
         shards
@@ -83,11 +116,9 @@ pub fn pack(
     };
     let mut skipped: Vec<Remark> = Vec::new();
     let mut odd: Vec<Remark> = Vec::new();
-    for &shard in &part {
-        if let Some(footer) = &done[shard] {
-            skipped.extend(footer.skipped.iter().cloned());
-            odd.extend(footer.odd.iter().cloned());
-        }
+    for footer in done.into_iter().flatten() {
+        skipped.extend(footer.skipped);
+        odd.extend(footer.odd);
     }
     let run = Run {
         source,

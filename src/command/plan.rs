@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use super::summary::Summary;
+use super::summary::{Summary, write_file};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, STATE};
 use crate::plan::Draft;
 use crate::recipe::{Compression, Format};
 use crate::resume::{self, Stored};
 use crate::scan::scan;
-use crate::settings::{Planning, Running};
+use crate::settings::{Planning, Running, Told};
 use crate::store::{self, Sink, Source};
 use crate::units::{bytes_text, classes, count_text, counted, seconds_text};
 
@@ -31,9 +31,22 @@ const WORTH_SHARE: f64 = 0.05;
 const SOURCE_FILE: &str = "source";
 
 /// Plans; stores the plan unless this is a dry run.
-pub fn run(planning: &Planning, dry_run: bool, running: &Running) -> Result<Summary> {
+pub fn run(planning: &Planning, told: &Told, dry_run: bool, running: &Running) -> Result<Summary> {
     let sink = store::sink(&planning.destination, &running.access)?;
-    on(sink.as_ref(), planning, dry_run, running)
+    let summary = on(sink.as_ref(), planning, dry_run, running)?;
+    if dry_run {
+        return Ok(summary);
+    }
+    // Nothing to pack is nothing changed.
+    if let Some((path, most)) = &told.workers {
+        let workers = summary.shards.min(*most as u64);
+        write_file("--out-workers", path, workers.to_string().as_bytes())?;
+    }
+    if let Some(path) = &told.changed {
+        let changed = (summary.shards > 0).to_string();
+        write_file("--out-changed", path, changed.as_bytes())?;
+    }
+    Ok(summary)
 }
 
 /// The same on an opened destination.

@@ -1,16 +1,30 @@
 //! `publish`: check that every shard is there and commit the manifest.
 
-use super::summary::Summary;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use super::summary::{Summary, write_file};
 use crate::error::Result;
+use crate::manifest::MANIFEST;
 use crate::publish::publish;
 use crate::resume;
+use crate::sample::hex;
 use crate::settings::Running;
 use crate::store::{self, Sink};
 
 /// Publishes the destination's plan.
-pub fn run(destination: &str, running: &Running) -> Result<Summary> {
+///
+/// The SHA-256 of `manifest.json` goes to the file `digest`, if one is named.
+pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    on(sink.as_ref(), running)
+    let summary = on(sink.as_ref(), running)?;
+    if let Some(path) = digest {
+        let manifest = sink.get(MANIFEST)?.unwrap_or_default();
+        let digest = hex(&Sha256::digest(&manifest));
+        write_file("--out-digest", path, digest.as_bytes())?;
+    }
+    Ok(summary)
 }
 
 /// The same on an opened destination.

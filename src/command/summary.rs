@@ -163,9 +163,17 @@ impl Summary {
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
         text.push(b'\n');
-        std::fs::write(path, text)
-            .map_err(|error| Error::io(format!("--summary {}", path.display()), error))
+        write_file("--summary", path, &text)
     }
+}
+
+/// Writes a small file that a flag names, with the directory it is to be in.
+pub fn write_file(flag: &str, path: &Path, text: &[u8]) -> Result<()> {
+    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    directory
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(path, text))
+        .map_err(|error| Error::io(format!("{flag} {}", path.display()), error))
 }
 
 /// The kernel's own account of this process.

@@ -26,7 +26,8 @@ use crate::manifest::MANIFEST;
 use crate::policy::Policy;
 use crate::probe::Validate;
 use crate::recipe::{Cut, Recipe};
-use crate::settings::{Planning, Running};
+use crate::scheduler::Worker;
+use crate::settings::{FanOut, Planning, Running};
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
 use crate::store::{self, Access, S3Options, Sink};
 
@@ -245,9 +246,17 @@ impl World {
         let sink: &dyn Sink = &self.sink(&running, fate)?;
         let planning = self.data.planning(seed);
         let done = match verb {
-            Verb::Convert => command::convert::on(sink, &planning, Policy::Fail, false, &running),
+            Verb::Convert => {
+                command::convert::on(sink, &planning, Policy::Fail, None, false, &running)
+            }
             Verb::Plan => command::plan::on(sink, &planning, false, &running),
-            Verb::Pack(k, n) => command::pack::on(sink, None, (k, n), Policy::Fail, &running),
+            Verb::Pack(number, of) => {
+                let fan_out = FanOut {
+                    worker: Worker { number, of },
+                    publish: false,
+                };
+                command::pack::on(sink, None, fan_out, Policy::Fail, &running)
+            }
             Verb::Publish => command::publish::on(sink, &running),
             Verb::Repair => {
                 let source = Some(planning.source.as_str());

@@ -35,8 +35,21 @@ const LAYERS: [(&str, &[&str]); 6] = [
     (
         "values",
         &[
-            "plan", "manifest", "record", "sample", "error", "policy", "labels", "listing",
-            "buffer", "probe", "checksum", "card", "units", "recipe",
+            "plan",
+            "manifest",
+            "record",
+            "sample",
+            "error",
+            "policy",
+            "labels",
+            "listing",
+            "buffer",
+            "probe",
+            "checksum",
+            "card",
+            "units",
+            "recipe",
+            "scheduler",
         ],
     ),
 ];
