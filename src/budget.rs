@@ -208,10 +208,16 @@ mod tests {
             listing: String::new(),
             listing_bytes: samples * 150,
             unversioned: String::new(),
+            replaces: None,
         };
         Plan {
             kind: PLAN_KIND.into(),
             version: 1,
+            generation: 1,
+            base: None,
+            source: String::new(),
+            stale: 0,
+            numbers: Default::default(),
             recipe: Recipe {
                 name: "x".into(),
                 format: Default::default(),

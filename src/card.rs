@@ -108,19 +108,26 @@ fn configs(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
     writeln!(card, "---\n")
 }
 
-/// What the shards of a split end in.
-fn extension(manifest: &Manifest) -> String {
-    let recipe = &manifest.recipe;
-    format!(
-        "{}{}",
-        recipe.layout().extension(),
-        recipe.compress.suffix()
-    )
+/// A glob of a split's shards, if they are numbered without a gap: else others may lie between them.
+fn pattern(manifest: &Manifest, split: &SplitEntry) -> Option<String> {
+    let extension = manifest.recipe.extension();
+    let numbered = split.shards.iter().enumerate().all(|(number, shard)| {
+        shard.name == format!("data/{}-{number:05}.{extension}", split.name)
+    });
+    (numbered && !manifest.recipe.foreign).then(|| format!("data/{}-*.{extension}", split.name))
 }
 
-/// A glob of a split's shards, unless somebody else named them.
-fn pattern(manifest: &Manifest, split: &SplitEntry) -> Option<String> {
-    (!manifest.recipe.foreign).then(|| format!("data/{}-*.{}", split.name, extension(manifest)))
+/// Python that makes `shards` the names of a split's shards, each behind `before`.
+fn names_from_manifest(split: &SplitEntry, before: &str) -> String {
+    let before = match before {
+        "" => String::new(),
+        before => format!("\"{before}\" + "),
+    };
+    format!(
+        r#"manifest = json.load(open("manifest.json"))
+shards = [{before}shard["name"] for split in manifest["splits"] if split["name"] == "{}" for shard in split["shards"]]"#,
+        split.name
+    )
 }
 
 fn examples(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
@@ -128,6 +135,12 @@ fn examples(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
         return Ok(());
     };
     writeln!(card, "\n## Reading it\n")?;
+    if pattern(manifest, split).is_none() {
+        writeln!(
+            card,
+            "Shards of earlier snapshots may lie beside those of this one (`shardpack gc . --keep 1` removes them): read those that `manifest.json` names.\n"
+        )?;
+    }
     match manifest.recipe.format {
         Format::WebDataset => tar_examples(card, manifest, split)?,
         Format::TfRecord => tensorflow_example(card, manifest, split)?,
@@ -169,6 +182,7 @@ fn tensorflow_example(
     manifest: &Manifest,
     split: &SplitEntry,
 ) -> std::fmt::Result {
+    let globbed = pattern(manifest, split);
     let (image, label) = manifest.recipe.schema.features();
     let compression = match manifest.recipe.compress {
         Compression::None => "",
@@ -187,14 +201,14 @@ fn tensorflow_example(
 TensorFlow:
 
 ```python
-import tensorflow as tf
+{import}import tensorflow as tf
 
 features = {{
     "{image}": tf.io.FixedLenFeature([], tf.string),
     "{label}": tf.io.FixedLenFeature([], tf.int64),
 }}
-files = tf.io.gfile.glob("data/{name}-*.{extension}")
-dataset = tf.data.TFRecordDataset(files{compression}).map(lambda record: tf.io.parse_single_example(record, features))
+{shards}
+dataset = tf.data.TFRecordDataset(shards{compression}).map(lambda record: tf.io.parse_single_example(record, features))
 for sample in dataset:
     image, label = tf.io.decode_image(sample["{image}"]), int(sample["{label}"])
 ```"#,
@@ -202,28 +216,41 @@ for sample in dataset:
             0 => "",
             _ => ", counted from 1",
         },
-        name = split.name,
-        extension = extension(manifest)
+        import = if globbed.is_some() {
+            ""
+        } else {
+            "import json\n"
+        },
+        shards = match &globbed {
+            Some(glob) => format!("shards = tf.io.gfile.glob(\"{glob}\")"),
+            None => names_from_manifest(split, ""),
+        },
     )
 }
 
 fn tar_examples(card: &mut String, manifest: &Manifest, split: &SplitEntry) -> std::fmt::Result {
     let name = &split.name;
     let last = split.shards.len().saturating_sub(1);
-    let extension = extension(manifest);
+    let extension = manifest.recipe.extension();
     let range = match last {
         0 => format!("data/{name}-00000.{extension}"),
         _ => format!("data/{name}-{{00000..{last:05}}}.{extension}"),
     };
+    let listed = pattern(manifest, split).is_none();
     writeln!(
         card,
         "Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged, and `cls`, its label as a decimal number."
     )?;
     // Python before 3.14 has no zstd.
     let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
-    let range = match zstd {
-        true => format!("pipe:zstd -dc {range}"),
-        false => range,
+    let before = if zstd { "pipe:zstd -dc " } else { "" };
+    let (imports, names, shards) = match listed {
+        true => (
+            "import json\n",
+            names_from_manifest(split, before) + "\n",
+            "shards".to_owned(),
+        ),
+        false => ("", String::new(), format!("\"{before}{range}\"")),
     };
     writeln!(
         card,
@@ -231,9 +258,9 @@ fn tar_examples(card: &mut String, manifest: &Manifest, split: &SplitEntry) -> s
 WebDataset:
 
 ```python
-import webdataset as wds
+{imports}import webdataset as wds
 
-dataset = wds.WebDataset("{range}", shardshuffle=False)
+{names}dataset = wds.WebDataset({shards}, shardshuffle=False)
 for sample in dataset:
     label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
 ```"#

@@ -74,6 +74,8 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
+    pub(crate) growth: GrowthArgs,
+    #[command(flatten)]
     pub(crate) worker: WorkerArgs,
     /// Print what would be done, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
@@ -95,6 +97,8 @@ pub(crate) struct ConvertPlanArgs {
     /// What to do about images of no bytes: refuse the source, or leave them to be skipped when packed
     #[arg(long, value_enum, default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR", help_heading = "Damaged samples")]
     pub(crate) on_error: OnError,
+    #[command(flatten)]
+    pub(crate) growth: GrowthArgs,
     /// Workers that are to pack, for --out-workers [default: one for each shard]
     #[arg(
         long,
@@ -394,6 +398,29 @@ pub(crate) struct PolicyArgs {
     pub(crate) max_skipped: Option<u64>,
 }
 
+/// How to go on from what is published already, when the source grew or changed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Growing datasets")]
+pub(crate) struct GrowthArgs {
+    /// When published samples changed or are gone
+    #[arg(long, value_enum, default_value_t = OnChange::Refuse, env = "SHARDPACK_ON_CHANGE")]
+    pub(crate) on_change: OnChange,
+    /// Do nothing while fewer samples than this are new
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        env = "SHARDPACK_MIN_NEW_SAMPLES"
+    )]
+    pub(crate) min_new_samples: u64,
+    /// Whether there may be new classes; they get the numbers after those there are
+    #[arg(long, value_enum, default_value_t = Classes::Append, env = "SHARDPACK_CLASSES")]
+    pub(crate) classes: Classes,
+    /// Start over: pack everything anew, with other options if you like; what is published stays until that is
+    #[arg(long, env = "SHARDPACK_FULL")]
+    pub(crate) full: bool,
+}
+
 /// Which part of the work this process does.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workers")]
@@ -544,6 +571,22 @@ pub(crate) enum Validate {
 pub(crate) enum OnError {
     Fail,
     Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnChange {
+    /// Publish nothing, and list them
+    Refuse,
+    /// Make the shards that hold them again, under new names
+    Rebuild,
+    /// Leave those shards as they are
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Classes {
+    Append,
+    Frozen,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

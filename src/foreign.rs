@@ -413,6 +413,7 @@ fn adopt_one(
             index: index.to_owned(),
             index_bytes: file.len() as u64,
             index_crc32: crc_text(crc32fast::hash(&file)),
+            plan: None,
         },
         classes: walked.classes,
         labels,

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::manifest::{MANIFEST, STATE};
-use crate::record::index_name;
-use crate::resume::stored_shards;
+use crate::resume::stored_names;
 use crate::store::{Leftover, Sink};
 
 /// What to remove.
@@ -43,10 +42,7 @@ pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
     let mut ours: HashSet<String> = [MANIFEST, "README.md", "SHA256SUMS"]
         .map(str::to_owned)
         .into();
-    for shard in stored_shards(sink)? {
-        ours.insert(index_name(&shard));
-        ours.insert(shard);
-    }
+    ours.extend(stored_names(sink)?);
     for leftover in leftovers {
         let name = &leftover.name;
         let named = ours.contains(name) || name.starts_with(&format!("{STATE}/"));

@@ -22,6 +22,7 @@ pub mod error;
 pub mod foreign;
 pub mod format;
 pub mod gc;
+pub mod growth;
 pub mod index;
 pub mod labels;
 pub mod listing;

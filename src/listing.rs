@@ -173,6 +173,23 @@ impl FileRef<'_> {
             RawVersion::Tag(tag) => Version::ETag(String::from_utf8_lossy(tag).into_owned()),
         }
     }
+
+    /// Gives `to` everything that is known of the file, so that two files give the same only if they are in the same state.
+    pub fn describe(&self, to: &mut impl FnMut(&[u8])) {
+        to(&(self.name.len() as u64).to_le_bytes());
+        to(self.name);
+        to(&self.size.to_le_bytes());
+        match self.version {
+            RawVersion::Time(ns) => {
+                to(&u64::MAX.to_le_bytes());
+                to(&ns.to_le_bytes());
+            }
+            RawVersion::Tag(tag) => {
+                to(&(tag.len() as u64).to_le_bytes());
+                to(tag);
+            }
+        }
+    }
 }
 
 impl Dir {

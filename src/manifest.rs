@@ -42,6 +42,9 @@ pub struct ShardEntry {
     pub index_bytes: u64,
     /// CRC-32 of the index.
     pub index_crc32: String,
+    /// Digest of the plan it was packed under, if that is an earlier one than the manifest's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
 }
 
 impl ShardEntry {
@@ -132,6 +135,11 @@ impl Manifest {
                 .iter()
                 .map(|shard| (split.name.as_str(), shard))
         })
+    }
+
+    /// Digest of the plan that a shard was packed under.
+    pub fn plan_of<'a>(&'a self, shard: &'a ShardEntry) -> &'a str {
+        shard.plan.as_deref().unwrap_or(&self.plan)
     }
 
     /// The file's bytes.

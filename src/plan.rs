@@ -6,8 +6,9 @@
 //! claim go by it, so that nobody goes on packing a source that was written to.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io::Write;
+use std::ops::Range;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct ShardPlan {
     pub name: String,
     /// Split it belongs to.
     pub split: String,
+    /// The published shard whose place it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
     /// Samples in it.
     pub samples: u64,
     /// Its length in bytes, not compressed, if nothing is skipped: exact, but for what only the headers of images decide.
@@ -42,6 +46,35 @@ pub struct ShardPlan {
     pub unversioned: String,
 }
 
+/// The published dataset that a plan goes on from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Digest of the plan that it was last published under.
+    pub plan: String,
+    /// Whether nothing of it stays.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub full: bool,
+    /// Shards of it that do not stay and whose place none takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn first_generation() -> u64 {
+    1
+}
+
+fn is_first_generation(generation: &u64) -> bool {
+    *generation == 1
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// What is to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -49,14 +82,32 @@ pub struct Plan {
     pub kind: String,
     /// Version of this form, 1.
     pub version: u32,
+    /// Its number among the plans of the destination, from 1.
+    #[serde(
+        default = "first_generation",
+        skip_serializing_if = "is_first_generation"
+    )]
+    pub generation: u64,
+    /// What it goes on from, if something is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
+    /// [`Scan::fingerprint`] of the source.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Samples whose files changed or went since they were packed, and that stay as they are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stale: u64,
+    /// First number that no shard has, by split; empty in a first plan, whose shards say it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, u64>,
     /// The options.
     pub recipe: Recipe,
     /// What labels and fields are called.
     #[serde(flatten)]
     pub names: Names,
-    /// Split names.
+    /// Names of the splits that the dataset then has.
     pub splits: Vec<String>,
-    /// The shards, split by split.
+    /// The shards to be made, split by split.
     pub shards: Vec<ShardPlan>,
 }
 
@@ -75,6 +126,8 @@ impl Plan {
     /// SHA-256 of the plan without what comes from the versions of source files. A copy of the source makes the same.
     pub fn digest(&self) -> String {
         let mut plan = self.clone();
+        plan.source.clear();
+        plan.stale = 0;
         for shard in &mut plan.shards {
             shard.listing.clear();
             shard.listing_bytes = 0;
@@ -115,6 +168,224 @@ impl Plan {
     }
 }
 
+/// Samples in the order of their recipe, not cut into shards yet.
+pub struct Ordered {
+    scan: Scan,
+    recipe: Recipe,
+    names: Names,
+    /// [`Scan::fingerprint`] of all of them.
+    source: String,
+}
+
+/// What a plan that goes on from a published dataset is to be.
+#[derive(Debug, Default)]
+pub struct Next {
+    /// [`Plan::generation`].
+    pub generation: u64,
+    /// [`Plan::base`].
+    pub base: Option<Base>,
+    /// [`Plan::splits`].
+    pub splits: Vec<String>,
+    /// [`Plan::stale`].
+    pub stale: u64,
+    /// Numbers from which those of new shards go on, by split.
+    pub numbers: BTreeMap<String, u64>,
+    /// Shards that are made again, in the order of the manifest.
+    pub rebuilt: Vec<Rebuilt>,
+    /// Samples that are in no shard that stays; all of them if there is nothing to go on from.
+    pub fresh: Option<Vec<u32>>,
+    /// How those of a split are cut, where that is not as the recipe says.
+    pub cuts: BTreeMap<String, Cut>,
+}
+
+/// A shard that is made again with the state that its samples have now.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// Its new name.
+    pub name: String,
+    /// The shard whose place it takes.
+    pub replaces: String,
+    /// Its split.
+    pub split: String,
+    /// Its samples, in order.
+    pub entries: Vec<u32>,
+}
+
+impl Ordered {
+    /// Orders the samples of a scan whose [`Scan::fingerprint`] is `source`.
+    ///
+    /// `texts` are what the classes are called for people: empty, or one for each class.
+    pub fn new(mut scan: Scan, recipe: Recipe, texts: Vec<String>, source: String) -> Result<Self> {
+        let names = Names {
+            classes: scan.classes.clone(),
+            texts,
+            sidecars: scan.notes.sidecars.keys().cloned().collect(),
+        };
+        if recipe.missing == Missing::Fail {
+            refuse_missing(&scan)?;
+        }
+        order(&mut scan, &recipe, &names)?;
+        Ok(Self {
+            scan,
+            recipe,
+            names,
+            source,
+        })
+    }
+
+    /// The names that all samples share.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The options.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Adds fields to those that samples may have: shards that stay have them.
+    pub fn keep_sidecars(&mut self, before: &[String]) {
+        let sidecars = &mut self.names.sidecars;
+        sidecars.extend_from_slice(before);
+        sidecars.sort();
+        sidecars.dedup();
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.scan.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.scan.entries.is_empty()
+    }
+
+    /// The names of the splits, sorted.
+    pub fn splits(&self) -> &[String] {
+        &self.scan.splits
+    }
+
+    /// The sample of this number.
+    pub fn sample(&self, number: u32) -> Sample {
+        self.scan.sample(&self.scan.entries[number as usize])
+    }
+
+    /// The number of the sample with this key.
+    pub fn find(&self, split: &str, key: &str) -> Option<u32> {
+        let split = self
+            .scan
+            .splits
+            .binary_search_by(|known| known.as_str().cmp(split));
+        let split = split.ok()?;
+        let rank = match self.recipe.order {
+            Order::Shuffled => rank(self.recipe.seed, key),
+            Order::Listed => 0,
+        };
+        let entries = &self.scan.entries;
+        let found = entries.binary_search_by(|entry| {
+            (usize::from(entry.split), entry.rank)
+                .cmp(&(split, rank))
+                .then_with(|| self.scan.key(entry).as_str().cmp(key))
+        });
+        found.ok().map(|number| number as u32)
+    }
+
+    /// Cuts all samples into the shards of a first plan.
+    pub fn cut(self) -> Draft {
+        let splits = self.scan.splits.clone();
+        self.cut_next(Next {
+            generation: 1,
+            splits,
+            ..Next::default()
+        })
+    }
+
+    /// Cuts samples into new shards, beside those that are made again.
+    pub fn cut_next(mut self, mut next: Next) -> Draft {
+        let layout = self.recipe.layout();
+        let overhead = layout.overhead_bytes();
+        let extension = self.recipe.extension();
+        if let Some(mut fresh) = next.fresh.take() {
+            // In the order they have, which is that of their splits too.
+            fresh.sort_unstable();
+            let all = std::mem::take(&mut self.scan.entries);
+            let rebuilt = next.rebuilt.iter().flat_map(|shard| &shard.entries);
+            self.scan.entries = rebuilt.chain(&fresh).map(|&i| all[i as usize]).collect();
+        }
+        let Scan {
+            entries, splits, ..
+        } = &self.scan;
+        let mut made: Vec<(ShardPlan, Range<usize>)> = Vec::new();
+        let shard = |name: String, split: &str, replaces: Option<String>, range: Range<usize>| {
+            let bytes: u64 = entries[range.clone()].iter().map(|e| e.bytes).sum();
+            let plan = ShardPlan {
+                name,
+                split: split.to_owned(),
+                replaces,
+                samples: range.len() as u64,
+                bytes: overhead + bytes,
+                source_bytes: 0,
+                listing: String::new(),
+                listing_bytes: 0,
+                unversioned: String::new(),
+            };
+            (plan, range)
+        };
+        let mut first_fresh = 0;
+        for again in next.rebuilt {
+            let range = first_fresh..first_fresh + again.entries.len();
+            first_fresh = range.end;
+            made.push(shard(again.name, &again.split, Some(again.replaces), range));
+        }
+        for (number, split) in splits.iter().enumerate() {
+            let fresh = &entries[first_fresh..];
+            let begin = fresh.partition_point(|e| usize::from(e.split) < number);
+            let end = fresh.partition_point(|e| usize::from(e.split) <= number);
+            let by = next.cuts.get(split).copied().unwrap_or(self.recipe.cut);
+            let free = next.numbers.entry(split.clone()).or_default();
+            for range in cut(&fresh[begin..end], |e| e.bytes, overhead, by) {
+                let from = first_fresh + begin;
+                let range = from + range.start..from + range.end;
+                let name = format!("data/{split}-{free:05}.{extension}");
+                made.push(shard(name, split, None, range));
+                *free += 1;
+            }
+        }
+        // Stable, so that those made again come first in each split.
+        made.sort_by(|(a, _), (b, _)| a.split.cmp(&b.split));
+        let (mut shards, ranges): (Vec<ShardPlan>, Vec<_>) = made.into_iter().unzip();
+        shards
+            .par_iter_mut()
+            .zip(&ranges)
+            .for_each(|(shard, range)| sum_up(shard, samples(&self.scan, range)));
+        let plan = Plan {
+            kind: PLAN_KIND.to_owned(),
+            version: 1,
+            generation: next.generation,
+            base: next.base,
+            source: self.source,
+            stale: next.stale,
+            // A first plan's are those of its shards.
+            numbers: match next.generation {
+                1 => BTreeMap::new(),
+                _ => next.numbers,
+            },
+            recipe: self.recipe,
+            names: self.names,
+            splits: next.splits,
+            shards,
+        };
+        Draft {
+            id: plan.id(),
+            digest: plan.digest(),
+            plan,
+            scan: self.scan,
+            ranges,
+        }
+    }
+}
+
 /// A plan with its samples still in the compact form of the scan.
 pub struct Draft {
     /// The plan.
@@ -125,71 +396,16 @@ pub struct Draft {
     pub digest: String,
     scan: Scan,
     /// For each shard, its entries.
-    ranges: Vec<std::ops::Range<usize>>,
+    ranges: Vec<Range<usize>>,
 }
 
 impl Draft {
-    /// Orders and cuts the samples of a scan.
+    /// Orders and cuts the samples of a scan into the shards of a first plan.
     ///
     /// `texts` are what the classes are called for people: empty, or one for each class.
-    pub fn new(mut scan: Scan, recipe: Recipe, texts: Vec<String>) -> Result<Self> {
-        let names = Names {
-            classes: scan.classes.clone(),
-            texts,
-            sidecars: scan.notes.sidecars.keys().cloned().collect(),
-        };
-        if recipe.missing == Missing::Fail {
-            refuse_missing(&scan)?;
-        }
-        order(&mut scan, &recipe, &names)?;
-        let layout = recipe.layout();
-        let extension = format!("{}{}", layout.extension(), recipe.compress.suffix());
-        let mut ranges = Vec::new();
-        let mut shards = Vec::new();
-        for (number, split) in scan.splits.iter().enumerate() {
-            let begin = scan
-                .entries
-                .partition_point(|e| usize::from(e.split) < number);
-            let end = scan
-                .entries
-                .partition_point(|e| usize::from(e.split) <= number);
-            let entries = &scan.entries[begin..end];
-            let cuts = cut(entries, |e| e.bytes, layout.overhead_bytes(), recipe.cut);
-            for (index, range) in cuts.into_iter().enumerate() {
-                let bytes: u64 = entries[range.clone()].iter().map(|e| e.bytes).sum();
-                let range = begin + range.start..begin + range.end;
-                shards.push(ShardPlan {
-                    name: format!("data/{split}-{index:05}.{extension}"),
-                    split: split.clone(),
-                    samples: range.len() as u64,
-                    bytes: layout.overhead_bytes() + bytes,
-                    source_bytes: 0,
-                    listing: String::new(),
-                    listing_bytes: 0,
-                    unversioned: String::new(),
-                });
-                ranges.push(range);
-            }
-        }
-        shards
-            .par_iter_mut()
-            .zip(&ranges)
-            .for_each(|(shard, range)| sum_up(shard, samples(&scan, range)));
-        let plan = Plan {
-            kind: PLAN_KIND.to_owned(),
-            version: 1,
-            recipe,
-            names,
-            splits: scan.splits.clone(),
-            shards,
-        };
-        Ok(Self {
-            id: plan.id(),
-            digest: plan.digest(),
-            plan,
-            scan,
-            ranges,
-        })
+    pub fn new(scan: Scan, recipe: Recipe, texts: Vec<String>) -> Result<Self> {
+        let source = scan.fingerprint(&texts);
+        Ordered::new(scan, recipe, texts, source).map(Ordered::cut)
     }
 
     /// What was seen besides samples.
@@ -231,7 +447,7 @@ impl Draft {
                 }
             }
         }
-        if let Cut::Shards(wanted) = self.plan.recipe.cut {
+        if let (Cut::Shards(wanted), None) = (self.plan.recipe.cut, &self.plan.base) {
             for split in &self.plan.splits {
                 let made = self
                     .plan
@@ -259,7 +475,7 @@ impl Draft {
 }
 
 /// The samples of a range of entries, in order.
-fn samples(scan: &Scan, range: &std::ops::Range<usize>) -> impl Iterator<Item = Sample> {
+fn samples(scan: &Scan, range: &Range<usize>) -> impl Iterator<Item = Sample> {
     scan.entries[range.clone()]
         .iter()
         .map(|entry| scan.sample(entry))
@@ -387,23 +603,27 @@ fn sample_bytes(
     layout.sample_bytes(&about, &fields)
 }
 
+/// Where the key comes in the shuffled order.
+fn rank(seed: u64, key: &str) -> u64 {
+    let digest = Sha256::new()
+        .chain_update(seed.to_le_bytes())
+        .chain_update(key)
+        .finalize();
+    u64::from_be_bytes(std::array::from_fn(|i| digest[i]))
+}
+
 /// Sorts the entries by split and then in the recipe's order; refuses two samples with one key.
 fn order(scan: &mut Scan, recipe: &Recipe, names: &Names) -> Result<()> {
     let mut entries = std::mem::take(&mut scan.entries);
     let known = &*scan;
     let layout = recipe.layout();
-    let seed = recipe.seed.to_le_bytes();
     // Before they are shuffled, entries lie beside their names in memory.
     entries.par_iter_mut().for_each(|entry| {
         let sample = known.sample(entry);
         let split = &known.splits[usize::from(entry.split)];
         entry.bytes = sample_bytes(recipe, layout.as_ref(), &sample, split, names);
         if recipe.order == Order::Shuffled {
-            let digest = Sha256::new()
-                .chain_update(seed)
-                .chain_update(sample.key)
-                .finalize();
-            entry.rank = u64::from_be_bytes(std::array::from_fn(|i| digest[i]));
+            entry.rank = rank(recipe.seed, &sample.key);
         }
     });
     let compare = |a: &Entry, b: &Entry| {
@@ -447,7 +667,7 @@ pub fn cut<T>(
     bytes: impl Fn(&T) -> u64 + Copy,
     overhead: u64,
     by: Cut,
-) -> Vec<std::ops::Range<usize>> {
+) -> Vec<Range<usize>> {
     let count = items.len() as u64;
     if count == 0 {
         return Vec::new();
@@ -467,7 +687,7 @@ pub fn cut<T>(
             loop {
                 let cuts = spread(items, bytes, total, shards);
                 // A sample that is too large alone stays so with any number of shards.
-                let over = |range: &std::ops::Range<usize>| {
+                let over = |range: &Range<usize>| {
                     range.len() > 1 && items[range.clone()].iter().map(bytes).sum::<u64>() > room
                 };
                 let over = cuts.iter().filter(|range| over(range)).count() as u64;
@@ -482,12 +702,7 @@ pub fn cut<T>(
 }
 
 /// Cuts where the running total comes nearest to equal parts.
-fn spread<T>(
-    items: &[T],
-    bytes: impl Fn(&T) -> u64,
-    total: u64,
-    shards: u64,
-) -> Vec<std::ops::Range<usize>> {
+fn spread<T>(items: &[T], bytes: impl Fn(&T) -> u64, total: u64, shards: u64) -> Vec<Range<usize>> {
     let mut cuts = Vec::with_capacity(shards as usize);
     let mut start = 0;
     let mut at = 0;
@@ -679,7 +894,7 @@ mod tests {
                 Cut::Shards(n) => prop_assert_eq!(cuts.len() as u64, n.min(sizes.len() as u64)),
                 Cut::ShardSamples(n) => prop_assert!(cuts.iter().all(|c| c.len() as u64 <= n)),
                 Cut::ShardBytes(limit) => {
-                    let fits = |c: &std::ops::Range<usize>| sizes[c.clone()].iter().sum::<u64>() + 1024 <= limit;
+                    let fits = |c: &Range<usize>| sizes[c.clone()].iter().sum::<u64>() + 1024 <= limit;
                     prop_assert!(cuts.iter().all(|c| c.len() == 1 || fits(c)));
                 }
             }

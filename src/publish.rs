@@ -1,18 +1,23 @@
 //! Records become a snapshot, put if absent, and then `manifest.json`: the one moment at which a dataset appears.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use bytes::Bytes;
 
 use crate::card;
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
+use crate::growth::{index_names, next_names};
 use crate::index;
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
-use crate::record::{Footer, index_name};
-use crate::resume::{Stored, check_exclusive, records};
-use crate::store::Sink;
+use crate::record::{Footer, Remark, ShardRecord, index_name};
+use crate::resume::{Stored, check_exclusive, footer, records};
+use crate::store::{Sink, at_once};
 
 /// Index files held at once at most.
 const INDEXES: usize = 16;
+/// Snapshots before the last one that are looked at to tell what is ours.
+const SNAPSHOTS: usize = 3;
 /// Missing shards named in a message.
 const NAMED: usize = 5;
 
@@ -21,11 +26,110 @@ const NAMED: usize = 5;
 /// Reader indexes may take up to `memory` bytes.
 pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
-    commit(sink, prepare(sink, stored, memory)?)
+    loop {
+        let base = match &stored.plan.base {
+            None => None,
+            Some(base) => match newest(sink)? {
+                Some(there) if there.plan == stored.digest => {
+                    put_beside(sink, &there)?;
+                    return Ok(there);
+                }
+                Some(there) if there.plan == base.plan => Some(there),
+                there => return Err(overtaken(sink, there.as_ref())),
+            },
+        };
+        let manifest = prepare(sink, stored, base.as_ref(), memory)?;
+        match put_all(sink, &manifest)? {
+            None => return catch_up(sink, manifest),
+            // An index was added to what this goes on from: it goes on from that.
+            Some(theirs) if base.is_some_and(|base| is_of(&theirs, &base.plan)) => {}
+            Some(theirs) => return Err(disagreement(sink, &manifest, &theirs)),
+        }
+    }
 }
 
-/// The manifest that records make, with its reader indexes written, not yet committed.
-pub fn prepare(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
+/// The last snapshot there is, made the manifest if it was not yet.
+pub fn newest(sink: &dyn Sink) -> Result<Option<Manifest>> {
+    Manifest::load(sink)?
+        .map(|manifest| catch_up(sink, manifest))
+        .transpose()
+}
+
+fn overtaken(sink: &dyn Sink, there: Option<&Manifest>) -> Error {
+    match there {
+        Some(there) => Error::new(
+            Kind::Conflict,
+            format!(
+                "{sink}: another plan was published meanwhile, as snapshot {}: run again to go on from that",
+                there.snapshot
+            ),
+        ),
+        None => Error::new(
+            Kind::Damage,
+            format!(
+                "{sink}/{MANIFEST}: missing, and the plan goes on from it: run `shardpack repair {sink}`"
+            ),
+        ),
+    }
+}
+
+/// The manifest that records make, with its reader indexes written, not yet committed. `base` is what the plan goes on from.
+fn prepare(
+    sink: &dyn Sink,
+    stored: &Stored,
+    base: Option<&Manifest>,
+    memory: u64,
+) -> Result<Manifest> {
+    let (made, missing) = made(sink, stored)?;
+    if let Some(error) = not_packed(sink, &missing, stored.plan.shards.len()) {
+        return Err(error);
+    }
+    let mut manifest = manifest(stored, base, made, kept(sink, stored, base)?);
+    let indexes = match base {
+        Some(base) => index_names(base),
+        None => manifest.recipe.indexes.clone(),
+    };
+    manifest.indexes = index::export(sink, &manifest, &indexes, memory)?;
+    Ok(manifest)
+}
+
+/// The manifest of the last of these plans, each of which goes on from the one before, from records alone.
+pub fn from_records(sink: &dyn Sink, plans: &[Stored], memory: u64) -> Result<Manifest> {
+    let mut last: Option<Manifest> = None;
+    let mut lost = HashSet::new();
+    for stored in plans {
+        let (mut made, missing) = made(sink, stored)?;
+        // A later plan may do without them.
+        for name in missing {
+            let split = stored.plan.shards.iter().find(|shard| shard.name == name);
+            let split = split.map(|shard| shard.split.clone()).unwrap_or_default();
+            let record = ShardRecord {
+                split,
+                ..ShardRecord::empty(&name)
+            };
+            made.push(entry((record.footer(&[]), (0, 0))));
+            lost.insert(name);
+        }
+        let kept = kept(sink, stored, last.as_ref())?;
+        last = Some(manifest(stored, last.as_ref(), made, kept));
+    }
+    let Some(mut last) = last else {
+        return Err(Error::failed(format!("{sink}: no plan to go by")));
+    };
+    let names = last.shards().map(|(_, shard)| shard.name.clone());
+    let missing: Vec<String> = names.filter(|name| lost.contains(name)).collect();
+    if let Some(error) = not_packed(sink, &missing, last.shards().count()) {
+        return Err(error);
+    }
+    let indexes = last.recipe.indexes.clone();
+    last.indexes = index::export(sink, &last, &indexes, memory)?;
+    Ok(last)
+}
+
+/// Shards of a plan with what their records say, and the names of those that have none.
+type Made = (Vec<(ShardEntry, Footer)>, Vec<String>);
+
+fn made(sink: &dyn Sink, stored: &Stored) -> Result<Made> {
     // Each holds an index file, read whole, so that what the manifest says of it was really there.
     let depth = sink
         .requests()
@@ -38,21 +142,59 @@ pub fn prepare(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
         .shards
         .iter()
         .zip(&records)
-        .filter_map(|(shard, record)| record.is_none().then_some(shard.name.as_str()))
+        .filter_map(|(shard, record)| record.is_none().then(|| shard.name.clone()))
         .collect();
-    if !missing.is_empty() {
-        return Err(Error::failed(format!(
-            "{sink}: {} of {} shards are not packed yet ({}{}): run `shardpack pack {sink}` first",
+    Ok((records.into_iter().flatten().map(entry).collect(), missing))
+}
+
+fn not_packed(sink: &dyn Sink, missing: &[String], of: usize) -> Option<Error> {
+    (!missing.is_empty()).then(|| {
+        Error::failed(format!(
+            "{sink}: {} of {of} shards are not packed yet ({}{}): run `shardpack pack {sink}` first",
             missing.len(),
-            records.len(),
             missing[..missing.len().min(NAMED)].join(", "),
             if missing.len() > NAMED { ", …" } else { "" }
-        )));
-    }
-    let entries = records.into_iter().flatten().map(entry).collect();
-    let mut manifest = manifest(stored, entries);
-    manifest.indexes = index::export(sink, &manifest, &manifest.recipe.indexes, memory)?;
-    Ok(manifest)
+        ))
+    })
+}
+
+/// Skipped and odd samples of a shard.
+type Remarks = (Vec<Remark>, Vec<Remark>);
+
+/// The shards that stay as they are, with what their records say of skipped and odd samples.
+fn kept(
+    sink: &dyn Sink,
+    stored: &Stored,
+    base: Option<&Manifest>,
+) -> Result<Vec<(ShardEntry, Remarks)>> {
+    let Some(base) = base else {
+        return Ok(Vec::new());
+    };
+    let names: HashSet<&str> = next_names(base, &stored.plan)
+        .into_values()
+        .flatten()
+        .collect();
+    let stay: Vec<&ShardEntry> = base
+        .shards()
+        .map(|(_, shard)| shard)
+        .filter(|shard| names.contains(shard.name.as_str()))
+        .collect();
+    let silent = base.skipped.is_empty() && base.odd.is_empty();
+    at_once(sink.requests(), &stay, |shard| {
+        let remarks = match silent {
+            true => Remarks::default(),
+            false => {
+                let footer = footer(sink, &shard.index, shard.index_bytes)?;
+                (footer.skipped, footer.odd)
+            }
+        };
+        let plan = Some(base.plan_of(shard).to_owned());
+        let entry = ShardEntry {
+            plan,
+            ..(*shard).clone()
+        };
+        Ok((entry, remarks))
+    })
 }
 
 /// Adds reader indexes to what is published, as the next snapshot; what is there already is not made again.
@@ -107,11 +249,11 @@ fn put_all(sink: &dyn Sink, manifest: &Manifest) -> Result<Option<Bytes>> {
     }
     beside.unwrap_or_else(|_| Err(panicked()))?;
     let there = there.unwrap_or_else(|_| Err(panicked()))?;
-    // A later snapshot of the same plan has more than this one, and is not taken back.
+    // Each snapshot goes on from the one before: a later one is not taken back.
     let later = there
         .as_deref()
         .and_then(|there| Manifest::decode(MANIFEST, there).ok())
-        .is_some_and(|there| there.plan == manifest.plan && there.snapshot > manifest.snapshot);
+        .is_some_and(|there| there.snapshot > manifest.snapshot);
     if !later && there.is_none_or(|there| there != text) {
         sink.put(MANIFEST, &text)?;
     }
@@ -125,7 +267,7 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
         let mut last = None;
         for number in manifest.snapshot + 1.. {
             match sink.get(&snapshot_name(number))? {
-                Some(text) if is_of(&text, &manifest.plan) => last = Some(text),
+                Some(text) if Manifest::decode("", &text).is_ok() => last = Some(text),
                 _ => break,
             }
         }
@@ -136,6 +278,7 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
             sink.put(MANIFEST, &text)?;
         }
         manifest = Manifest::decode(MANIFEST, &text)?;
+        put_beside(sink, &manifest)?;
     }
 }
 
@@ -196,12 +339,37 @@ fn entry((footer, (size, crc32)): (Footer, (u64, u32))) -> (ShardEntry, Footer) 
         index: index_name(&footer.shard),
         index_bytes: size,
         index_crc32: crc_text(crc32),
+        plan: None,
     };
     (entry, footer)
 }
 
-fn manifest(stored: &Stored, entries: Vec<(ShardEntry, Footer)>) -> Manifest {
+fn manifest(
+    stored: &Stored,
+    base: Option<&Manifest>,
+    made: Vec<(ShardEntry, Footer)>,
+    kept: Vec<(ShardEntry, Remarks)>,
+) -> Manifest {
     let plan = &stored.plan;
+    let mut shards: HashMap<String, (ShardEntry, Remarks)> = kept
+        .into_iter()
+        .chain(
+            made.into_iter()
+                .map(|(entry, footer)| (entry, (footer.skipped, footer.odd))),
+        )
+        .map(|shard| (shard.0.name.clone(), shard))
+        .collect();
+    let names: BTreeMap<&str, Vec<&str>> = match base {
+        Some(base) => next_names(base, plan),
+        None => {
+            let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+            for shard in &plan.shards {
+                let of_split = names.entry(&shard.split).or_default();
+                of_split.push(&shard.name);
+            }
+            names
+        }
+    };
     let mut splits: Vec<SplitEntry> = plan
         .splits
         .iter()
@@ -214,20 +382,21 @@ fn manifest(stored: &Stored, entries: Vec<(ShardEntry, Footer)>) -> Manifest {
         .collect();
     let mut skipped = Vec::new();
     let mut odd = Vec::new();
-    for (entry, footer) in entries {
-        if let Some(split) = splits.iter_mut().find(|split| split.name == footer.split) {
+    for split in &mut splits {
+        let names = names.get(split.name.as_str()).into_iter().flatten();
+        for (entry, remarks) in names.filter_map(|name| shards.remove(*name)) {
             split.samples += entry.samples;
             split.bytes += entry.bytes;
             split.shards.push(entry);
+            skipped.extend(remarks.0);
+            odd.extend(remarks.1);
         }
-        skipped.extend(footer.skipped);
-        odd.extend(footer.odd);
     }
     Manifest {
         kind: MANIFEST_KIND.to_owned(),
         version: 1,
         name: plan.recipe.name.clone(),
-        snapshot: 1,
+        snapshot: base.map_or(1, |base| base.snapshot + 1),
         plan: stored.digest.clone(),
         recipe: plan.recipe.clone(),
         samples: splits.iter().map(|split| split.samples).sum(),
@@ -242,6 +411,49 @@ fn manifest(stored: &Stored, entries: Vec<(ShardEntry, Footer)>) -> Manifest {
 
 /// Writes what people and tools look for beside the manifest, before it.
 fn put_beside(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
+    let files = beside(manifest);
+    // What belongs to the snapshot before is brought up to date; a card that somebody completed by hand stays.
+    let mut before = None;
+    for (name, text) in &files {
+        if sink.put_if_absent(name, text.as_bytes())? || manifest.snapshot == 1 {
+            continue;
+        }
+        let there = sink.get(name)?.unwrap_or_default();
+        if there == text.as_bytes() {
+            continue;
+        }
+        let before = match &mut before {
+            Some(before) => before,
+            before => before.insert(files_before(sink, manifest)?),
+        };
+        if before
+            .iter()
+            .any(|(old, text)| old == name && there == text.as_bytes())
+        {
+            sink.put(name, text.as_bytes())?;
+        } else {
+            tracing::info!("{name} was changed by somebody: it stays as it is");
+        }
+    }
+    Ok(())
+}
+
+/// What lay beside the snapshots before this one.
+fn files_before(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<(&'static str, String)>> {
+    let mut files = Vec::new();
+    // A run that ended between a snapshot and its manifest may have left those of an earlier one.
+    for number in (1..manifest.snapshot).rev().take(SNAPSHOTS) {
+        let Some(text) = sink.get(&snapshot_name(number))? else {
+            break;
+        };
+        if let Ok(before) = Manifest::decode(&snapshot_name(number), &text) {
+            files.extend(beside(&before));
+        }
+    }
+    Ok(files)
+}
+
+fn beside(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let mut files = vec![("README.md", card::render(manifest))];
     let sums: String = manifest
         .shards()
@@ -250,9 +462,5 @@ fn put_beside(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
     if !sums.is_empty() {
         files.push(("SHA256SUMS", sums));
     }
-    for (name, text) in files {
-        // A card that somebody completed by hand stays.
-        sink.put_if_absent(name, text.as_bytes())?;
-    }
-    Ok(())
+    files
 }

@@ -238,7 +238,8 @@ impl ShardRecord {
         self.unpacked_bytes.unwrap_or(self.bytes)
     }
 
-    fn footer(&self, pages: &[u8]) -> Footer {
+    /// The footer entry of an index file with these pages.
+    pub fn footer(&self, pages: &[u8]) -> Footer {
         Footer {
             version: 1,
             plan: self.plan.clone(),

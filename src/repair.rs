@@ -16,7 +16,7 @@ use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::pipeline::{self, Run, odd};
 use crate::policy::Policy;
 use crate::progress::Counters;
-use crate::publish::prepare;
+use crate::publish::from_records;
 use crate::recipe::{Compression, Format, Recipe};
 use crate::record::{FieldRecord, Footer, SampleRecord, ShardRecord, index_name};
 use crate::resume::{self, Stored};
@@ -34,6 +34,12 @@ pub struct Origin<'a> {
     /// What each packer may hold.
     pub budget: Budget,
 }
+
+/// Finds the origin of shards of the plan with this digest.
+pub type Find<'f, 'o> = dyn FnMut(&str, &[&ShardEntry]) -> Result<Origin<'o>> + 'f;
+
+/// Samples of shards that are made again in one go: what is known of them is held in memory.
+const SAMPLES_AT_ONCE: u64 = 100_000;
 
 /// One repair.
 pub struct Repair<'a> {
@@ -116,22 +122,30 @@ impl Repair<'_> {
 
     /// Publishes the stored plan again, with records made from shards where they are lost.
     fn manifest_from_records(&self, mended: &mut Mended) -> Result<Manifest> {
-        let stored = resume::load(self.sink)?;
-        let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
-        let done = resume::done(self.sink, &stored, &shards)?;
         let there: HashSet<String> = self
             .sink
             .list("data")?
             .into_iter()
             .map(|(name, _)| name)
             .collect();
-        for shard in shards.into_iter().filter(|&shard| done[shard].is_none()) {
-            let name = &stored.plan.shards[shard].name;
-            if there.contains(name)
-                && let Some(file) = self.index_from_shard(&stored, shard, None)?
-            {
-                self.put(&index_name(name), &file, mended)?;
+        let mut plans = self.plans()?;
+        for stored in &plans {
+            let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
+            let done = resume::done(self.sink, stored, &shards)?;
+            for shard in shards.into_iter().filter(|&shard| done[shard].is_none()) {
+                let name = &stored.plan.shards[shard].name;
+                if there.contains(name)
+                    && let Some(file) = self.index_from_shard(stored, shard, None)?
+                {
+                    self.put(&index_name(name), &file, mended)?;
+                }
             }
+        }
+        // The last one may have been planned and not packed.
+        if let [_, .., last] = &plans[..]
+            && !resume::unpacked(self.sink, last)?.is_empty()
+        {
+            plans.pop();
         }
         if self.dry_run {
             return Err(Error::failed(format!(
@@ -139,12 +153,31 @@ impl Repair<'_> {
                 self.sink
             )));
         }
-        let manifest = prepare(self.sink, &stored, self.memory)?;
+        let manifest = from_records(self.sink, &plans, self.memory)?;
         let text = manifest.encode()?;
         // Over what lies there, which is no manifest.
         self.put(&snapshot_name(manifest.snapshot), &text, mended)?;
         self.put(MANIFEST, &text, mended)?;
         Ok(manifest)
+    }
+
+    /// The plan that was claimed last behind those that it goes on from.
+    fn plans(&self) -> Result<Vec<Stored>> {
+        let mut plans = vec![resume::load(self.sink)?];
+        while let Some(base) = plans.last().and_then(|stored| stored.plan.base.clone()) {
+            let mut found = resume::plans(self.sink, &HashSet::from([base.plan.as_str()]))?;
+            plans.push(found.remove(&base.plan).ok_or_else(|| {
+                Error::new(
+                    Kind::Damage,
+                    format!(
+                        "{}: the plan {} that a later one goes on from is lost",
+                        self.sink, base.plan
+                    ),
+                )
+            })?);
+        }
+        plans.reverse();
+        Ok(plans)
     }
 
     /// What is damaged, by verifying all of it.
@@ -167,7 +200,7 @@ impl Repair<'_> {
         &self,
         manifest: &Manifest,
         report: &Report,
-        origin: &mut dyn FnMut() -> Result<Origin<'o>>,
+        origin: &mut Find<'_, 'o>,
         mended: &mut Mended,
     ) -> Result<()> {
         let found: BTreeMap<&str, String> = report
@@ -192,11 +225,23 @@ impl Repair<'_> {
                 repack.push(*shard);
             }
         }
-        if !repack.is_empty() {
-            match origin() {
-                Ok(origin) => self.repack(manifest, &repack, &origin, mended)?,
+        // Plan by plan, some samples at a time.
+        repack.sort_by_key(|shard| manifest.plan_of(shard));
+        let mut samples = 0;
+        let together = |a: &&ShardEntry, b: &&ShardEntry| {
+            samples += a.samples;
+            let fits = samples + b.samples <= SAMPLES_AT_ONCE;
+            let same = manifest.plan_of(a) == manifest.plan_of(b);
+            if !(fits && same) {
+                samples = 0;
+            }
+            fits && same
+        };
+        for some in repack.chunk_by(together) {
+            match origin(manifest.plan_of(some[0]), some) {
+                Ok(origin) => self.repack(manifest, some, &origin, mended)?,
                 Err(error) => {
-                    for shard in &repack {
+                    for shard in some {
                         mended.lost.insert(shard.name.clone(), error.to_string());
                     }
                 }
@@ -234,9 +279,10 @@ impl Repair<'_> {
         let file = match manifest.recipe.foreign {
             true => foreign::index_of(self.sink, manifest, shard)?,
             false => {
-                let stored = match resume::load(self.sink) {
-                    Ok(stored) if stored.digest == manifest.plan => stored,
-                    _ => return Ok(false),
+                let digest = manifest.plan_of(shard);
+                let mut plans = resume::plans(self.sink, &HashSet::from([digest]))?;
+                let Some(stored) = plans.remove(digest) else {
+                    return Ok(false);
                 };
                 let number = stored
                     .plan
@@ -386,7 +432,7 @@ impl Repair<'_> {
         let refused = pipeline::pack(&run, &todo)?.refused;
         for shard in shards {
             let agrees = |footer: &Footer| {
-                footer.plan == manifest.plan
+                footer.plan == manifest.plan_of(shard)
                     && (footer.bytes, &footer.crc32) == (shard.bytes, &shard.crc32)
             };
             let file = self.sink.get(&shard.index)?;

@@ -1,7 +1,8 @@
 //! The plan as a stored object, the claim on a destination, and which shards are already done.
 //!
-//! `_shardpack/claims/00000001.json` names the one plan that may write generation 1; it is put if absent, so of two different
-//! plans exactly one wins. `_shardpack/plan/ID/` holds `plan.json` and the samples, one zstd frame a shard, so that a
+//! `_shardpack/claims/00000001.json` names the first plan, and each later one that goes on from what is published has the next number. A
+//! claim is put if absent, so of two different plans for one number exactly one wins; and no two plans write shards of one name, so the
+//! workers of a plan that was given up do no harm. `_shardpack/plan/ID/` holds `plan.json` and the samples, one zstd frame a shard, so that a
 //! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
 
 use std::collections::{HashMap, HashSet};
@@ -17,7 +18,8 @@ use crate::record::{FOOTER_GUESS, Footer, index_name};
 use crate::sample::{Sample, hex};
 use crate::store::{Sink, at_once};
 
-const CLAIM: &str = "_shardpack/claims/00000001.json";
+/// Where claims lie.
+const CLAIMS: &str = "_shardpack/claims";
 /// Fast, and names compress well at any level.
 const LEVEL: i32 = 1;
 
@@ -35,6 +37,9 @@ pub struct Stored {
     /// Whether this run claimed the destination: then nothing in it is of this plan, whatever it looks like.
     #[serde(skip)]
     pub fresh: bool,
+    /// Shards whose files have other versions by now, with those.
+    #[serde(skip)]
+    pub revised: HashMap<usize, Vec<Sample>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,25 +63,83 @@ fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The id of the plan that owns the destination, if one does.
+fn claim_name(generation: u64) -> String {
+    format!("{CLAIMS}/{generation:08}.json")
+}
+
+/// The generations that are claimed, in order.
+pub fn generations(sink: &dyn Sink) -> Result<Vec<u64>> {
+    Ok(generations_of(&sink.list(CLAIMS)?))
+}
+
+/// The generations whose claims are among these objects, in order.
+pub fn generations_of(objects: &[(String, u64)]) -> Vec<u64> {
+    let number = |name: &str| {
+        let number = name.strip_prefix(CLAIMS)?.strip_prefix('/')?;
+        number.strip_suffix(".json")?.parse().ok()
+    };
+    let mut numbers: Vec<u64> = objects
+        .iter()
+        .filter_map(|(name, _)| number(name))
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The stored plan of a generation, if it is claimed.
+pub fn of_generation(sink: &dyn Sink, generation: u64) -> Result<Option<Stored>> {
+    claim(sink, generation)?
+        .map(|id| load_id(sink, &id))
+        .transpose()
+}
+
+/// The id of the plan that owns the destination, if one does: the one claimed last.
 pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
-    let Some(text) = sink.get(CLAIM)? else {
+    match generations(sink)?.last() {
+        Some(generation) => claim(sink, *generation),
+        None => Ok(None),
+    }
+}
+
+/// The id of the plan of a generation, if it is claimed.
+pub fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
+    let name = claim_name(generation);
+    let Some(text) = sink.get(&name)? else {
         return Ok(None);
     };
     let claim: Claim = serde_json::from_slice(&text).map_err(|error| {
-        Error::new(
-            Kind::Damage,
-            format!("{sink}/{CLAIM}: not a claim: {error}"),
-        )
+        Error::new(Kind::Damage, format!("{sink}/{name}: not a claim: {error}"))
     })?;
     let sound = claim.plan_id.len() == 64 && claim.plan_id.bytes().all(|b| b.is_ascii_hexdigit());
     if !sound {
         return Err(Error::new(
             Kind::Damage,
-            format!("{sink}/{CLAIM}: does not name a plan"),
+            format!("{sink}/{name}: does not name a plan"),
         ));
     }
     Ok(Some(claim.plan_id))
+}
+
+/// The stored plans with these digests, by digest: of those that were claimed, the newest first. One that is gone is not in it.
+pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String, Stored>> {
+    let mut found = HashMap::new();
+    for generation in generations(sink)?.into_iter().rev() {
+        if found.len() == digests.len() {
+            break;
+        }
+        let Some(id) = claim(sink, generation)? else {
+            continue;
+        };
+        match load_id(sink, &id) {
+            Ok(stored) if digests.contains(stored.digest.as_str()) => {
+                found.entry(stored.digest.clone()).or_insert(stored);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == Kind::Damage => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 /// Refuses a destination that holds something else than a dataset of ours or nothing.
@@ -105,20 +168,22 @@ pub fn check_ours(sink: &dyn Sink) -> Result<()> {
 }
 
 fn conflict(sink: &dyn Sink, owner: &str, ours: &str) -> Error {
+    let short = |id: &str| id.chars().take(12).collect::<String>();
     Error::new(
         Kind::Conflict,
         format!(
             "{sink} belongs to another plan ({}, this one is {}): the source or the options differ; give the same ones to go on, \
-             choose another destination, or remove this one",
-            &owner[..12],
-            &ours[..12]
+             choose another destination, or start over in this one with `--full`",
+            short(owner),
+            short(ours)
         ),
     )
 }
 
-/// Makes this draft the destination's plan and stores it; another plan's destination is a conflict.
+/// Makes this draft the destination's plan of its generation and stores it; if another plan is, that is a conflict.
 pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
-    if let Some(owner) = claimed(sink)? {
+    let generation = draft.plan.generation;
+    if let Some(owner) = claim(sink, generation)? {
         if owner != draft.id {
             return Err(conflict(sink, &owner, &draft.id));
         }
@@ -130,15 +195,15 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     // The plan is in place before the claim names it.
     let mut stored = put_plan(sink, draft)?;
     check_exclusive(sink, &stored)?;
-    let claim = Claim {
+    let text = json(&Claim {
         kind: "shardpack-claim".to_owned(),
         plan_id: draft.id.clone(),
-    };
-    stored.fresh = sink.put_if_absent(CLAIM, &json(&claim)?)?;
+    })?;
+    stored.fresh = sink.put_if_absent(&claim_name(generation), &text)?;
     if !stored.fresh {
-        let owner = claimed(sink)?.unwrap_or_default();
+        let owner = claim(sink, generation)?.unwrap_or_default();
         if owner != draft.id {
-            return Err(conflict(sink, &format!("{owner:-<12}"), &draft.id));
+            return Err(conflict(sink, &owner, &draft.id));
         }
     }
     Ok(stored)
@@ -160,6 +225,7 @@ fn put_plan(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
         plan: draft.plan.clone(),
         frames: store_samples(sink, draft)?,
         fresh: false,
+        revised: HashMap::new(),
     };
     sink.put(&plan_name(&draft.id), &json(&stored)?)?;
     Ok(stored)
@@ -203,15 +269,18 @@ fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
     Ok(frames)
 }
 
-/// Names of the shards of every plan stored in the destination; a plan that cannot be read names none.
-pub fn stored_shards(sink: &dyn Sink) -> Result<Vec<String>> {
-    let mut names = Vec::new();
+/// Names of the shards, and of their indexes, of every plan stored in the destination; a plan that cannot be read names none.
+pub fn stored_names(sink: &dyn Sink) -> Result<HashSet<String>> {
+    let mut names = HashSet::new();
     for (name, _) in sink.list(&format!("{STATE}/plan"))? {
         if name.ends_with("/plan.json")
             && let Some(text) = sink.get(&name)?
             && let Ok(stored) = serde_json::from_slice::<Stored>(&text)
         {
-            names.extend(stored.plan.shards.into_iter().map(|shard| shard.name));
+            for shard in stored.plan.shards {
+                names.insert(index_name(&shard.name));
+                names.insert(shard.name);
+            }
         }
     }
     Ok(names)
@@ -231,7 +300,8 @@ pub fn load(sink: &dyn Sink) -> Result<Stored> {
     })
 }
 
-fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
+/// The stored plan of this id; one that is missing or unsound is damage.
+pub fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
     let name = plan_name(id);
     let bad = |what: &str| {
         Error::new(
@@ -259,6 +329,9 @@ fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
 /// The samples of one shard of the plan.
 pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
     use sha2::Digest;
+    if let Some(samples) = stored.revised.get(&shard) {
+        return Ok(samples.clone());
+    }
     let name = samples_name(&stored.id);
     let [offset, length] = stored.frames[shard];
     let plan = &stored.plan.shards[shard];

@@ -24,14 +24,20 @@ pub fn main() -> u8 {
                 &args.destination,
                 &args.recipe,
                 args.policy.on_error,
+                &args.growth,
             )?;
             let policy = settings::policy(&args.policy)?;
             let fan_out = settings::fan_out(&args.worker)?;
             command::convert::run(&planning, policy, fan_out, args.dry_run, running)
         }),
         Verb::Plan(args) => run("plan", &args.common, |running| {
-            let planning =
-                settings::planning(&args.source, &args.destination, &args.recipe, args.on_error)?;
+            let planning = settings::planning(
+                &args.source,
+                &args.destination,
+                &args.recipe,
+                args.on_error,
+                &args.growth,
+            )?;
             let told = settings::told(&args)?;
             command::plan::run(&planning, &told, args.dry_run, running)
         }),

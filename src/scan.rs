@@ -3,16 +3,18 @@
 //! Source: torchvision `datasets/folder.py`. Ours on top: splits with one class list, label files for flat directories, sidecar
 //! fields. All offenders are found before anything is refused. Nothing here opens a file or knows of shards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use globset::GlobSet;
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::labels::{Kind as LabelKind, Labels};
 use crate::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
 use crate::probe::image_field;
 use crate::sample::{
-    Field, Sample, SourcePath, is_plain, key, show, sidecar_field, split_extension,
+    Field, Sample, SourcePath, hex, is_plain, key, show, sidecar_field, split_extension,
 };
 
 /// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
@@ -32,6 +34,9 @@ pub const SPLIT_NAMES: [&str; 10] = [
 pub const ONLY_SPLIT: &str = "train";
 /// Examples kept of files that are neither images nor sidecars.
 const ODD_EXAMPLES: usize = 20;
+
+/// Entries that one thread describes before the next takes some.
+const HASHED_AT_ONCE: usize = 8192;
 
 /// How a listing is read.
 pub struct Rules {
@@ -149,6 +154,78 @@ impl Scan {
             (true, Some(a), Some(b)) => a.cmp(b),
             _ => self.key(a).cmp(&self.key(b)),
         }
+    }
+}
+
+impl Scan {
+    /// SHA-256 over all samples with the paths, sizes and versions of their files, their splits and classes, and what the classes are
+    /// called: another scan with the same is of the same source in the same state. Taken before planning orders the entries.
+    pub fn fingerprint(&self, texts: &[String]) -> String {
+        let of_some = |entries: &[Entry]| {
+            let mut hasher = Sha256::new();
+            let mut dir_before = None;
+            for entry in entries {
+                let dir = &self.dirs[entry.dir as usize];
+                if dir_before != Some(entry.dir) {
+                    dir_before = Some(entry.dir);
+                    hasher.update((dir.path.len() as u64).to_le_bytes());
+                    hasher.update(&dir.path);
+                }
+                hasher.update(entry.split.to_le_bytes());
+                hasher.update(entry.label.to_le_bytes());
+                hasher.update(entry.count.to_le_bytes());
+                for i in entry.first..entry.first + u32::from(entry.count) {
+                    dir.file(i as usize)
+                        .describe(&mut |bytes| hasher.update(bytes));
+                }
+            }
+            hasher.finalize()
+        };
+        let some: Vec<_> = self
+            .entries
+            .par_chunks(HASHED_AT_ONCE)
+            .map(of_some)
+            .collect();
+        let mut hasher = Sha256::new();
+        for names in [&self.splits[..], &self.classes, texts] {
+            hasher.update((names.len() as u64).to_le_bytes());
+            for name in names {
+                hasher.update((name.len() as u64).to_le_bytes());
+                hasher.update(name);
+            }
+        }
+        for digest in some {
+            hasher.update(digest);
+        }
+        hex(&hasher.finalize())
+    }
+
+    /// Numbers the classes as `known` does; those that are not in it follow, sorted by name. Gives these.
+    pub fn number_like(&mut self, known: &[String]) -> Vec<String> {
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
+        for (label, name) in known.iter().enumerate() {
+            numbers.insert(name, label as u32);
+        }
+        let mut classes = known.to_vec();
+        let mut labels = Vec::with_capacity(self.classes.len());
+        for name in &self.classes {
+            labels.push(numbers.get(name.as_str()).copied().unwrap_or_else(|| {
+                classes.push(name.clone());
+                classes.len() as u32 - 1
+            }));
+        }
+        let mut sizes = vec![0; classes.len()];
+        for (label, size) in labels.iter().zip(&self.class_sizes) {
+            sizes[*label as usize] = *size;
+        }
+        for entry in &mut self.entries {
+            if let Some(label) = labels.get(entry.label as usize) {
+                entry.label = *label;
+            }
+        }
+        self.class_sizes = sizes;
+        self.classes = classes;
+        self.classes[known.len()..].to_vec()
     }
 }
 
@@ -762,6 +839,43 @@ mod tests {
         let error = scan(listing(paths), rules, "SRC").unwrap_err();
         assert_eq!(error.kind(), Kind::Source);
         error.to_string()
+    }
+
+    #[test]
+    fn the_fingerprint_is_of_every_file_and_class() {
+        let scanned = |paths: &[&str]| scan(listing(paths), &rules(), "SRC").unwrap();
+        let plain = ["a/1.jpg", "a/1.txt", "b/2.jpg"];
+        let one = scanned(&plain).fingerprint(&[]);
+        assert_eq!(one, scanned(&plain).fingerprint(&[]));
+        let odd = scanned(&["a/1.jpg", "a/1.txt", "a/notes.md", "b/2.jpg"]);
+        assert_eq!(one, odd.fingerprint(&[]), "what is no sample is nothing");
+        assert_ne!(one, scanned(&plain).fingerprint(&["A".into(), "B".into()]));
+        for other in [
+            &["a/1.jpg@8", "a/1.txt", "b/2.jpg"][..],
+            &["a/1.jpg", "a/1.json", "b/2.jpg"],
+            &["a/1.jpg", "a/1.txt", "c/2.jpg"],
+            &["a/1.jpg", "a/1.txt", "b/2.jpg", "b/3.jpg"],
+            &["train/a/1.jpg", "train/a/1.txt", "train/b/2.jpg"],
+        ] {
+            assert_ne!(one, scanned(other).fingerprint(&[]), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn classes_keep_their_numbers_and_new_ones_follow() {
+        let mut scan = scan(
+            listing(&["a/1.jpg", "c/1.jpg", "c/2.jpg", "b/1.jpg"]),
+            &rules(),
+            "SRC",
+        )
+        .unwrap();
+        let known = ["z", "c"].map(str::to_owned);
+        assert_eq!(scan.number_like(&known), ["a", "b"]);
+        assert_eq!(scan.classes, ["z", "c", "a", "b"]);
+        assert_eq!(scan.class_sizes, [0, 2, 1, 1]);
+        let labels: Vec<_> = samples(&scan).into_iter().map(|s| (s.0, s.2)).collect();
+        let expected = [("a/1", 2), ("b/1", 3), ("c/1", 1), ("c/2", 1)];
+        assert_eq!(labels, expected.map(|(key, label)| (key.to_owned(), label)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Result, reason};
 use crate::gc::Rules as Removal;
+use crate::growth::{Growth, OnChange};
 use crate::index;
 use crate::labels::Labels;
 use crate::plan::Plan;
@@ -124,6 +125,8 @@ pub struct Planning {
     pub recipe: Recipe,
     /// Images of no bytes are left to be skipped when packed.
     pub keep_zero_length: bool,
+    /// How to go on from what is published.
+    pub growth: Growth,
     labels: Option<OsString>,
     synsets: Option<OsString>,
     class_names: Option<OsString>,
@@ -146,6 +149,7 @@ impl Planning {
             destination: destination.to_owned(),
             recipe,
             keep_zero_length: false,
+            growth: Growth::default(),
             labels: None,
             synsets: None,
             class_names: None,
@@ -160,6 +164,31 @@ impl Planning {
                 let (name, text) = read(path)?;
                 class_texts(&name, &text, classes)
             }
+        }
+    }
+
+    /// The same where the first classes are called `before` already: one that the file does not name stays so.
+    pub fn class_texts_after(&self, classes: &[String], before: &[String]) -> Result<Vec<String>> {
+        let missing = match &self.class_names {
+            None if before.is_empty() => return Ok(Vec::new()),
+            None => &classes[before.len().min(classes.len())..],
+            Some(path) => {
+                let (name, text) = read(path)?;
+                let known =
+                    |class: &&String| class_texts(&name, &text, std::slice::from_ref(*class)).ok();
+                let texts = classes.iter().enumerate().map(|(label, class)| {
+                    let text = known(&class).and_then(|mut texts| texts.pop());
+                    text.or_else(|| before.get(label).cloned())
+                });
+                // A class without a name was refused when all of the source's were looked up.
+                return Ok(texts.map(Option::unwrap_or_default).collect());
+            }
+        };
+        match missing.first() {
+            None => Ok(before.to_vec()),
+            Some(class) => Err(Error::usage(format!(
+                "new class `{class}` has no name, and the others have: give `--class-names`"
+            ))),
         }
     }
 
@@ -352,6 +381,7 @@ pub(crate) fn planning(
     destination: &str,
     args: &cli::RecipeArgs,
     on_error: cli::OnError,
+    growth: &cli::GrowthArgs,
 ) -> Result<Planning> {
     let positive = |flag: &str, value: u64| match value {
         0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
@@ -417,6 +447,17 @@ pub(crate) fn planning(
     }
     Ok(Planning {
         keep_zero_length: on_error == cli::OnError::Skip,
+        growth: Growth {
+            on_change: match growth.on_change {
+                cli::OnChange::Refuse => OnChange::Refuse,
+                cli::OnChange::Rebuild => OnChange::Rebuild,
+                cli::OnChange::Keep => OnChange::Keep,
+            },
+            min_new_samples: growth.min_new_samples,
+            full: growth.full,
+            compact: false,
+            frozen: growth.classes == cli::Classes::Frozen,
+        },
         labels: args.labels.clone(),
         synsets: args.synsets.clone(),
         class_names: args.class_names.clone(),

@@ -2,7 +2,7 @@
 //!
 //! Nothing here mends or writes. Every finding names its object, sample, byte range, and what was expected and found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,13 +18,14 @@ use crate::error::{Error, Kind, Result};
 use crate::foreign;
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
+use crate::growth::goes_on_from;
 use crate::index;
 use crate::lookahead::{Content, Lookahead};
 use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::progress::Counters;
 use crate::recipe::{Compression, Missing, filling};
 use crate::record::{FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord};
-use crate::resume;
+use crate::resume::{self, Stored};
 use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
@@ -381,6 +382,7 @@ impl Verification<'_> {
                 }
             }
         }
+        let overwritten = !manifest.indexes.is_empty() && self.is_overtaken(manifest)?;
         for file in &manifest.indexes {
             if !index::names().any(|name| name == file.reader) {
                 let finding =
@@ -398,23 +400,35 @@ impl Verification<'_> {
                     .map(|content| content.len() as u64),
                 listed => listed,
             };
-            if size != Some(file.bytes) {
+            named.insert(&file.name);
+            if size != Some(file.bytes) && overwritten {
+                self.tell_overwritten(&file.name, shared);
+            } else if size != Some(file.bytes) {
                 let size = size.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
                 let finding =
                     Finding::new(&file.name, "reader index is missing or of another size");
                 findings.push(finding.values(format!("{} bytes", file.bytes), size));
             }
-            named.insert(&file.name);
         }
         let ours = |name: &str| !manifest.recipe.foreign || foreign::is_shard(name);
-        for name in there
+        let mut extra: Vec<&String> = there
             .keys()
             .filter(|name| !named.contains(name.as_str()) && ours(name))
-        {
-            findings.push(Finding::new(
-                name,
-                "not in the manifest: a reader that globs would take it",
-            ));
+            .collect();
+        extra.sort();
+        let known = match extra.is_empty() {
+            true => HashSet::new(),
+            false => resume::stored_names(self.sink)?,
+        };
+        for name in extra {
+            let what = "not in the manifest: a reader that globs would take it";
+            match known.contains(name) {
+                true => lock(&shared.report).notes.push(Finding::new(
+                    name,
+                    "of an earlier snapshot, or of one that is being made: `shardpack gc` removes what is not needed",
+                )),
+                false => findings.push(Finding::new(name, what)),
+            }
         }
         let snapshot = snapshot_name(manifest.snapshot);
         match (self.sink.get(&snapshot)?, self.sink.get(MANIFEST)?) {
@@ -458,8 +472,25 @@ impl Verification<'_> {
         Ok(whole)
     }
 
+    /// Whether a next snapshot is being made: it writes reader indexes of fixed names before its manifest.
+    fn is_overtaken(&self, manifest: &Manifest) -> Result<bool> {
+        match resume::stored(self.sink) {
+            Ok(stored) => Ok(stored.is_some_and(|stored| goes_on_from(&stored, manifest))),
+            Err(error) if error.kind() == Kind::Damage => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn tell_overwritten(&self, name: &str, shared: &Shared<'_>) {
+        lock(&shared.report).unchecked.push(format!(
+            "{name}: a next snapshot is being made, which may have written it anew; `shardpack publish {}` ends that",
+            self.sink
+        ));
+    }
+
     /// Compares the reader indexes with their checksums; those of another size were told.
     fn check_indexes(&self, manifest: &Manifest, shared: &Shared<'_>) -> Result<()> {
+        let overwritten = !manifest.indexes.is_empty() && self.is_overtaken(manifest)?;
         let depth = self.jobs.max(self.sink.requests());
         let findings = at_once(depth, &manifest.indexes, |file| {
             self.stop.check()?;
@@ -477,7 +508,11 @@ impl Verification<'_> {
                     .range(0, file.bytes)
                     .values(&file.crc32, crc_text(crc32))
             };
-            Ok((crc_text(crc32) != file.crc32).then(finding))
+            let differs = crc_text(crc32) != file.crc32;
+            if differs && overwritten {
+                self.tell_overwritten(&file.name, shared);
+            }
+            Ok((differs && !overwritten).then(finding))
         })?;
         lock(&shared.report)
             .findings
@@ -485,56 +520,35 @@ impl Verification<'_> {
         Ok(())
     }
 
-    /// Compares the manifest with the plan that owns the destination: its digest is over what the manifest repeats of it.
+    /// Compares the manifest with the plans of its shards, the last of which it repeats: their digests are over that.
     fn check_plan(&self, manifest: &Manifest, shared: &Shared<'_>) -> Result<()> {
         if manifest.recipe.foreign {
             return Ok(());
         }
+        let digests: HashSet<&str> = manifest
+            .shards()
+            .map(|(_, shard)| manifest.plan_of(shard))
+            .chain([manifest.plan.as_str()])
+            .collect();
+        let plans = resume::plans(self.sink, &digests)?;
         let mut findings = Vec::new();
-        match resume::stored(self.sink) {
-            Ok(Some(stored)) => {
-                let plan = &stored.plan;
-                let text = |ours: bool| if ours { "as planned" } else { "otherwise" };
-                let skipped = manifest.skipped.len() as u64;
-                let names: Vec<&str> = manifest
-                    .splits
-                    .iter()
-                    .map(|split| split.name.as_str())
-                    .collect();
-                let shards = manifest
-                    .shards()
-                    .map(|(split, shard)| (split, shard.name.as_str()));
-                let planned = plan
-                    .shards
-                    .iter()
-                    .map(|shard| (shard.split.as_str(), shard.name.as_str()));
-                for (what, same) in [
-                    ("plan", stored.digest == manifest.plan),
-                    ("recipe", plan.recipe == manifest.recipe),
-                    ("classes or fields", plan.names == manifest.names),
-                    ("splits", plan.splits == names),
-                    ("shards", planned.eq(shards)),
-                    (
-                        "samples and skipped",
-                        plan.samples() == manifest.samples + skipped,
-                    ),
-                ] {
-                    if !same {
-                        let finding = Finding::new(
-                            MANIFEST,
-                            format!("its {what} are not those of the stored plan"),
-                        );
-                        findings.push(finding.values(text(true), text(false)));
-                    }
-                }
-            }
-            Ok(None) => lock(&shared.report).unchecked.push(
+        if plans.is_empty() && resume::generations(self.sink)?.is_empty() {
+            lock(&shared.report).unchecked.push(
                 "recipe and classes: there is no stored plan to compare them with".to_owned(),
-            ),
-            Err(error) if error.kind() == Kind::Damage => {
-                findings.push(Finding::new(STATE, error.to_string()));
+            );
+            return Ok(());
+        }
+        for digest in &digests {
+            if !plans.contains_key(*digest) {
+                let finding = Finding::new(
+                    STATE,
+                    "no stored plan that can be read is that of the manifest or of its shards",
+                );
+                findings.push(finding.values(digest, "none"));
             }
-            Err(error) => return Err(error),
+        }
+        if let Some(stored) = plans.get(&manifest.plan) {
+            findings.extend(not_as_planned(manifest, stored, &plans));
         }
         lock(&shared.report).findings.extend(findings);
         Ok(())
@@ -714,7 +728,11 @@ impl Verification<'_> {
         };
         let agree = [
             ("shard", shard.name.clone(), record.shard.clone()),
-            ("plan", manifest.plan.clone(), record.plan.clone()),
+            (
+                "plan",
+                manifest.plan_of(shard).to_owned(),
+                record.plan.clone(),
+            ),
             (
                 "samples",
                 shard.samples.to_string(),
@@ -791,6 +809,69 @@ impl Verification<'_> {
             .collect();
         lock(&shared.report).findings.extend(findings);
     }
+}
+
+/// What of a manifest is not as its plan has it.
+fn not_as_planned(
+    manifest: &Manifest,
+    stored: &Stored,
+    plans: &HashMap<String, Stored>,
+) -> Vec<Finding> {
+    let plan = &stored.plan;
+    let text = |ours: bool| if ours { "as planned" } else { "otherwise" };
+    let names: Vec<&str> = manifest
+        .splits
+        .iter()
+        .map(|split| split.name.as_str())
+        .collect();
+    let of = |stored: &Stored| -> HashMap<(String, String), u64> {
+        let shards = stored.plan.shards.iter();
+        shards
+            .map(|shard| ((shard.split.clone(), shard.name.clone()), shard.samples))
+            .collect()
+    };
+    let planned: HashMap<&str, _> = plans
+        .iter()
+        .map(|(digest, stored)| (digest.as_str(), of(stored)))
+        .collect();
+    let planned = |split: &str, shard: &ShardEntry| {
+        let of_plan = planned.get(manifest.plan_of(shard))?;
+        of_plan
+            .get(&(split.to_owned(), shard.name.clone()))
+            .copied()
+    };
+    // Those of earlier plans may stand between them.
+    let ours = manifest
+        .shards()
+        .filter(|(_, shard)| shard.plan.is_none())
+        .map(|(split, shard)| (split, shard.name.as_str()));
+    let these = plan
+        .shards
+        .iter()
+        .map(|shard| (shard.split.as_str(), shard.name.as_str()));
+    let in_order = these.eq(ours);
+    let samples: Option<u64> = manifest
+        .shards()
+        .map(|(split, shard)| planned(split, shard))
+        .sum();
+    [
+        ("recipe", plan.recipe == manifest.recipe),
+        ("classes or fields", plan.names == manifest.names),
+        ("splits", plan.splits == names),
+        ("shards", in_order && samples.is_some()),
+        (
+            "samples and skipped",
+            samples
+                .is_none_or(|samples| samples == manifest.samples + manifest.skipped.len() as u64),
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, same)| !same)
+    .map(|(what, _)| {
+        let what = format!("its {what} are not those of the stored plan");
+        Finding::new(MANIFEST, what).values(text(true), text(false))
+    })
+    .collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,5 +1,6 @@
 //! `convert`: plan, pack and publish in one process.
 
+use super::plan::Standing;
 use super::summary::Summary;
 use super::{pack, plan};
 use crate::error::Result;
@@ -31,22 +32,31 @@ pub fn on(
     running: &Running,
 ) -> Result<Summary> {
     let source = store::source(&planning.source, &running.access)?;
-    let draft = plan::draft(planning, source.as_ref(), sink, running)?;
+    let standing = plan::standing(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return Ok(Summary::text(plan::describe(&draft, source.as_ref())?));
+        return plan::describe(&standing, source.as_ref(), sink);
     }
-    plan::tell_saving(&draft, source.as_ref())?;
-    // Before anything is written: a destination is not claimed for a run that cannot start.
-    let budget = running.budget(&draft.plan, source.as_ref(), sink)?;
-    let (published, stored) = std::thread::scope(|scope| {
-        let published = scope.spawn(|| plan::published(&draft, sink));
-        let stored = plan::store_plan(&draft, sink);
-        (published.join(), stored)
-    });
-    let stored = stored?;
-    let published = published.unwrap_or_else(|_| Ok(None))?.is_some();
-    // The compact listing is not needed any more, and packing wants the memory.
-    drop(draft);
+    let (stored, changes) = match standing {
+        Standing::UpToDate(manifest, changes) => {
+            return Ok(plan::up_to_date(sink, &manifest, changes));
+        }
+        Standing::Begun(stored) => {
+            sink.sweep()?;
+            (*stored, None)
+        }
+        Standing::New(draft, changes) => {
+            plan::tell_saving(&draft, source.as_ref())?;
+            // Before anything is written: a destination is not claimed for a run that cannot start.
+            running.budget(&draft.plan, source.as_ref(), sink)?;
+            // The compact listing is not needed any more then, and packing wants the memory.
+            let changes = draft.plan.base.is_some().then_some(changes);
+            (plan::store_plan(&draft, sink)?, changes)
+        }
+    };
+    if let Some(changes) = &changes {
+        tracing::info!("since it was published: {}", changes.text());
+    }
+    let budget = running.budget(&stored.plan, source.as_ref(), sink)?;
     let packed = pack::pack(
         &stored,
         source.as_ref(),
@@ -56,17 +66,18 @@ pub fn on(
         budget,
         running,
     )?;
+    let packed = Summary {
+        changed: Some(true),
+        changes,
+        ..packed
+    };
     if let Some(fan_out) = fan_out {
         return pack::end_part(&stored, sink, fan_out, packed, running);
     }
     running.counters.begin("publish", 0, 0, 0);
     let manifest = publish(sink, &stored, running.memory)?;
     Ok(Summary {
-        done: if published && packed.shards_reused == packed.shards {
-            "up to date:"
-        } else {
-            "published"
-        },
+        done: "published",
         destination: Some(sink.to_string()),
         plan: Some(stored.digest),
         samples: manifest.samples,

@@ -1,12 +1,15 @@
 //! `plan`: list the source, fix order and boundaries, store the plan; or only say what it would be.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::summary::{Summary, write_file};
-use crate::error::{Error, Result};
-use crate::manifest::{Manifest, STATE};
-use crate::plan::Draft;
-use crate::recipe::{Compression, Format};
+use crate::error::{Error, Kind, Result};
+use crate::growth::{Changes, Grown, OnChange, goes_on_from, grow, start_over};
+use crate::manifest::{MANIFEST, Manifest, STATE};
+use crate::plan::{Draft, Ordered};
+use crate::publish;
+use crate::recipe::{Compression, Format, Recipe};
 use crate::resume::{self, Stored};
 use crate::scan::scan;
 use crate::settings::{Planning, Running, Told};
@@ -37,14 +40,16 @@ pub fn run(planning: &Planning, told: &Told, dry_run: bool, running: &Running) -
     if dry_run {
         return Ok(summary);
     }
-    // Nothing to pack is nothing changed.
+    let changed = summary.changed.unwrap_or(true);
     if let Some((path, most)) = &told.workers {
-        let workers = summary.shards.min(*most as u64);
+        let workers = match changed {
+            true => summary.shards.min(*most as u64),
+            false => 0,
+        };
         write_file("--out-workers", path, workers.to_string().as_bytes())?;
     }
     if let Some(path) = &told.changed {
-        let changed = (summary.shards > 0).to_string();
-        write_file("--out-changed", path, changed.as_bytes())?;
+        write_file("--out-changed", path, changed.to_string().as_bytes())?;
     }
     Ok(summary)
 }
@@ -57,16 +62,23 @@ pub fn on(
     running: &Running,
 ) -> Result<Summary> {
     let source = store::source(&planning.source, &running.access)?;
-    let draft = draft(planning, source.as_ref(), sink, running)?;
+    let standing = standing(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return Ok(Summary::text(describe(&draft, source.as_ref())?));
+        return describe(&standing, source.as_ref(), sink);
     }
-    tell_saving(&draft, source.as_ref())?;
-    let stored = store_plan(&draft, sink)?;
+    let stored = match standing {
+        Standing::UpToDate(manifest, changes) => return Ok(up_to_date(sink, &manifest, changes)),
+        Standing::Begun(stored) => *stored,
+        Standing::New(draft, _) => {
+            tell_saving(&draft, source.as_ref())?;
+            store_plan(&draft, sink)?
+        }
+    };
     let location = store::absolute(&planning.source);
     sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {
         done: "planned",
+        changed: Some(true),
         destination: Some(sink.to_string()),
         plan: Some(stored.digest),
         samples: stored.plan.samples(),
@@ -74,6 +86,23 @@ pub fn on(
         bytes: stored.plan.bytes(),
         ..Summary::default()
     })
+}
+
+/// What a run says that has nothing to do.
+pub fn up_to_date(sink: &dyn Sink, manifest: &Manifest, changes: Changes) -> Summary {
+    let shards = manifest.shards().count() as u64;
+    Summary {
+        done: "up to date:",
+        changed: Some(false),
+        destination: Some(sink.to_string()),
+        plan: Some(manifest.plan.clone()),
+        samples: manifest.samples,
+        shards,
+        shards_reused: shards,
+        bytes: manifest.bytes,
+        changes: Some(changes),
+        ..Summary::default()
+    }
 }
 
 fn source_name(id: &str) -> String {
@@ -86,32 +115,157 @@ pub fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Lists and orders the source.
-pub fn draft(
+/// What there is to do for a source and a destination.
+pub enum Standing {
+    /// Nothing: everything is published.
+    UpToDate(Box<Manifest>, Changes),
+    /// A plan of this source in this state, stored and not published, that goes on from what is published.
+    Begun(Box<Stored>),
+    /// A plan that is not stored yet, or at least not published.
+    New(Box<Draft>, Changes),
+}
+
+/// Lists the source and compares it with what the destination holds.
+pub fn standing(
     planning: &Planning,
     source: &dyn Source,
     sink: &dyn Sink,
+    dry_run: bool,
     running: &Running,
-) -> Result<Draft> {
+) -> Result<Standing> {
     sink.check_apart(&planning.source)?;
     let rules = planning.rules()?;
     running.counters.begin("scan", 0, 0, 0);
-    let (ours, listing) = std::thread::scope(|scope| {
-        let ours = scope.spawn(|| resume::check_ours(sink));
+    let (there, listing) = std::thread::scope(|scope| {
+        let there = scope.spawn(|| There::look(sink));
         let listing = source.list();
-        (ours.join(), listing)
+        (there.join(), listing)
     });
-    ours.unwrap_or_else(|_| Err(Error::failed("a listing thread panicked")))?;
+    let there = there.unwrap_or_else(|_| Err(Error::failed("a listing thread panicked")))?;
     let listing = listing?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
-    let scan = scan(listing, &rules, &planning.source)?;
+    let mut scan = scan(listing, &rules, &planning.source)?;
     let texts = planning.class_texts(&scan.classes)?;
-    let draft = Draft::new(scan, planning.recipe.clone(), texts)?;
-    for warning in draft.warnings() {
-        tracing::warn!("{warning}");
+    // Before the classes are numbered as they were.
+    let source_now = scan.fingerprint(&texts);
+    let (recipe, growth) = (&planning.recipe, &planning.growth);
+    let new = |draft: Draft, changes: Changes| {
+        for warning in draft.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Standing::New(Box::new(draft), changes)
+    };
+    let all = Changes {
+        new: scan.entries.len() as u64,
+        ..Changes::default()
+    };
+    let Some(newest) = there.newest else {
+        let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
+        return Ok(new(ordered.cut(), all));
+    };
+    let stale = newest.plan.stale > 0 && growth.on_change != OnChange::Keep;
+    let unchanged = newest.plan.source == source_now && newest.plan.recipe == *recipe && !stale;
+    let Some(mut manifest) = there.manifest else {
+        if newest.plan.base.is_some() {
+            return Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "{sink}/{MANIFEST}: missing, and the stored plan goes on from it: run `shardpack repair {sink}`"
+                ),
+            ));
+        }
+        if unchanged && newest.plan.generation > 1 {
+            return Ok(Standing::Begun(Box::new(newest)));
+        }
+        let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
+        let draft = match growth.full && !unchanged {
+            true => start_over(&newest.plan, ordered),
+            false => ordered.cut(),
+        };
+        return Ok(new(draft, all));
+    };
+    let all_anew = newest.plan.base.as_ref().is_none_or(|base| base.full);
+    if unchanged && (all_anew || !growth.full) {
+        if newest.digest == manifest.plan && !growth.compact {
+            return Ok(Standing::UpToDate(Box::new(manifest), Changes::default()));
+        }
+        if goes_on_from(&newest, &manifest) {
+            return Ok(Standing::Begun(Box::new(newest)));
+        }
     }
-    Ok(draft)
+    if manifest.recipe.foreign || (manifest.recipe != *recipe && !growth.full) {
+        return Err(Error::new(
+            Kind::Conflict,
+            format!(
+                "{sink} was made with other options{}: give the same ones to go on, choose another destination, or start over in \
+                 this one with `--full`",
+                differing(&manifest.recipe, recipe)
+            ),
+        ));
+    }
+    if !dry_run {
+        // A run that ended between a snapshot and its manifest published all the same.
+        manifest = publish::newest(sink)?.unwrap_or(manifest);
+    }
+    let new_classes = scan.number_like(&manifest.names.classes);
+    let texts = planning.class_texts_after(&scan.classes, &manifest.names.texts)?;
+    let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
+    let plan = &newest.plan;
+    let stop = &running.stop;
+    let grown = grow(sink, &manifest, plan, ordered, new_classes, growth, stop)?;
+    Ok(match grown {
+        Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
+        Grown::Draft(draft, changes) => new(*draft, changes),
+    })
+}
+
+/// The options that differ, for a message.
+fn differing(before: &Recipe, now: &Recipe) -> String {
+    let value = |recipe: &Recipe| serde_json::to_value(recipe).unwrap_or_default();
+    let (before, now) = (value(before), value(now));
+    let keys: BTreeSet<&String> = [&before, &now]
+        .into_iter()
+        .filter_map(|value| value.as_object())
+        .flat_map(|object| object.keys())
+        .collect();
+    let differ: Vec<&str> = keys
+        .into_iter()
+        .filter(|key| before.get(*key) != now.get(*key))
+        .map(String::as_str)
+        .collect();
+    match differ.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", differ.join(", ")),
+    }
+}
+
+/// What a destination holds.
+struct There {
+    /// The plan that was claimed last.
+    newest: Option<Stored>,
+    manifest: Option<Manifest>,
+}
+
+impl There {
+    fn look(sink: &dyn Sink) -> Result<Self> {
+        let objects = sink.list(STATE)?;
+        let newest = match resume::generations_of(&objects).last() {
+            None => None,
+            Some(&generation) => match resume::of_generation(sink, generation) {
+                // A first plan that is lost is made again from the source.
+                Err(error) if error.kind() == Kind::Damage && generation == 1 => None,
+                stored => stored?,
+            },
+        };
+        if objects.is_empty() {
+            resume::check_ours(sink)?;
+        }
+        Ok(Self {
+            newest,
+            manifest: Manifest::load(sink)?,
+        })
+    }
 }
 
 /// Stores a draft as the destination's plan.
@@ -120,21 +274,37 @@ pub fn store_plan(draft: &Draft, sink: &dyn Sink) -> Result<Stored> {
     resume::store(sink, draft)
 }
 
-/// Whether the destination already is what the draft would make.
-pub fn published(draft: &Draft, sink: &dyn Sink) -> Result<Option<Manifest>> {
-    Ok(Manifest::load(sink)?.filter(|manifest| manifest.plan == draft.digest))
-}
-
 /// What a dry run prints.
-pub fn describe(draft: &Draft, source: &dyn Source) -> Result<String> {
+pub fn describe(standing: &Standing, source: &dyn Source, sink: &dyn Sink) -> Result<Summary> {
     let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_description(&mut out, draft, source);
-    // A format whose shards are not compressed has nothing to tell.
-    if draft.plan.recipe.format != Format::Parquet {
-        out.push_str(&format!("compress  {}\n", saving(draft, source)?));
+    match standing {
+        Standing::UpToDate(manifest, changes) => {
+            let summary = up_to_date(sink, manifest, changes.clone());
+            return Ok(summary);
+        }
+        Standing::Begun(stored) => {
+            let plan = &stored.plan;
+            out.push_str(&format!(
+                "plan      {}\nbegun     {} in {}, {}: the next run goes on with it\n",
+                stored.digest,
+                counted(plan.samples(), "sample"),
+                counted(plan.shards.len() as u64, "shard"),
+                bytes_text(plan.bytes())
+            ));
+        }
+        Standing::New(draft, changes) => {
+            // Writing to a string cannot fail.
+            let _ = write_description(&mut out, draft, source);
+            if draft.plan.base.is_some() {
+                out.push_str(&format!("changes   {}\n", changes.text()));
+            }
+            // A format whose shards are not compressed has nothing to tell.
+            if draft.plan.recipe.format != Format::Parquet {
+                out.push_str(&format!("compress  {}\n", saving(draft, source)?));
+            }
+        }
     }
-    Ok(out)
+    Ok(Summary::text(out))
 }
 
 /// Says what the compression that was asked for saves, and what cannot read it.

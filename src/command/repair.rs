@@ -1,12 +1,16 @@
 //! `repair`: make again what is damaged or missing, byte for byte as it was published.
 
+use std::collections::{HashMap, HashSet};
+
 use super::plan::planned_source;
 use super::summary::Summary;
 use crate::error::{Error, Kind, Result};
-use crate::manifest::Manifest;
+use crate::listing::Listing;
+use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Draft;
 use crate::repair::{Mended, Origin, Repair};
 use crate::resume::{self, Stored};
+use crate::sample::{Field, SourcePath};
 use crate::scan::scan;
 use crate::settings::{Running, rules_of};
 use crate::store::{self, Sink, Source};
@@ -54,8 +58,34 @@ pub fn on(
     };
     let opened = location.map(|location| store::source(&location, &running.access));
     let opened = opened.transpose()?;
-    let mut origin = || match &opened {
-        Some(source) => origin(sink, source.as_ref(), &manifest, running),
+    let mut listing = None;
+    let mut origin = |plan: &str, shards: &[&ShardEntry]| match &opened {
+        Some(source) => {
+            let source = source.as_ref();
+            let stored = match resume::plans(sink, &HashSet::from([plan]))?.remove(plan) {
+                Some(stored) => {
+                    let listing = match &mut listing {
+                        Some(listing) => listing,
+                        listing => listing.insert(source.list()?),
+                    };
+                    revised(sink, stored, source, listing, shards)?
+                }
+                // Where nothing was added later, the images say what the plan was.
+                None if plan == manifest.plan && !manifest.recipe.labels => {
+                    replanned(sink, source, &manifest)?
+                }
+                None => {
+                    let what = format!("{sink}: its plan {plan} is lost");
+                    return Err(Error::new(Kind::Damage, what));
+                }
+            };
+            let budget = running.budget(&stored.plan, source, sink)?;
+            Ok(Origin {
+                source,
+                stored,
+                budget,
+            })
+        }
         None => Err(Error::usage(
             "only the source has what is lost: add `--source SRC`",
         )),
@@ -70,24 +100,55 @@ pub fn on(
     Ok(summary(&mended, &manifest, sink, dry_run))
 }
 
-/// The source and the plan that made the dataset, with the versions that the files have now.
-fn origin<'a>(
+/// A stored plan, with the versions that the files of these shards have now: those of a copy are others.
+fn revised(
     sink: &dyn Sink,
-    source: &'a dyn Source,
-    manifest: &Manifest,
-    running: &Running,
-) -> Result<Origin<'a>> {
-    let stored = match manifest.recipe.labels {
-        // Labels came from a file that is in the stored plan only.
-        true => resume::load(sink)?,
-        false => replanned(sink, source, manifest)?,
-    };
-    let budget = running.budget(&stored.plan, source, sink)?;
-    Ok(Origin {
-        source,
-        stored,
-        budget,
-    })
+    mut stored: Stored,
+    source: &dyn Source,
+    listing: &Listing,
+    shards: &[&ShardEntry],
+) -> Result<Stored> {
+    let names: HashSet<&str> = shards.iter().map(|shard| shard.name.as_str()).collect();
+    let mut planned = Vec::new();
+    for (number, shard) in stored.plan.shards.iter().enumerate() {
+        if names.contains(shard.name.as_str()) {
+            planned.push((number, resume::samples(sink, &stored, number)?));
+        }
+    }
+    let mut fields: HashMap<SourcePath, &mut Field> = planned
+        .iter_mut()
+        .flat_map(|(_, samples)| samples)
+        .flat_map(|sample| &mut sample.fields)
+        .map(|field| (field.path.clone(), field))
+        .collect();
+    for dir in &listing.dirs {
+        for i in 0..dir.len() {
+            if let Some(field) = fields.remove(&dir.path_of(i)) {
+                let file = dir.file(i);
+                if file.size != field.size {
+                    let what = format!("{} bytes, not {}", file.size, field.size);
+                    return Err(another(source, field, &what));
+                }
+                field.version = file.version();
+            }
+        }
+    }
+    if let Some(field) = fields.into_values().min_by(|a, b| a.path.cmp(&b.path)) {
+        return Err(another(source, field, "it is gone"));
+    }
+    stored.revised = planned.into_iter().collect();
+    Ok(stored)
+}
+
+fn another(source: &dyn Source, field: &Field, what: &str) -> Error {
+    Error::new(
+        Kind::Source,
+        format!(
+            "{source}/{}: {what}: it is not what the dataset was made from; \
+             `shardpack verify --level source` names all files that changed",
+            field.path
+        ),
+    )
 }
 
 /// The plan that the source's files make now, if it is that of the dataset.

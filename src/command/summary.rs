@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::print;
 use crate::error::{Error, Result};
+use crate::growth::Changes;
 use crate::progress::Counters;
 use crate::record::Remark;
 use crate::units::{bytes_text, count_text, counted, seconds_text};
@@ -40,6 +41,12 @@ pub struct Summary {
     pub bytes: u64,
     /// Bytes of source files read by this run.
     pub bytes_read: u64,
+    /// Whether there was anything to do, where a source is compared with what is published of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<bool>,
+    /// How the source differs from what is published of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
     /// Leftovers that `gc` removed, or would remove.
     pub removed: u64,
     /// Objects that `repair` made again, or would.

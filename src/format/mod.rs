@@ -27,6 +27,11 @@ impl Recipe {
             Format::Parquet => Box::new(parquet::Parquet),
         }
     }
+
+    /// What names of shards end in, after the dot.
+    pub fn extension(&self) -> String {
+        format!("{}{}", self.layout().extension(), self.compress.suffix())
+    }
 }
 
 /// A field's content.
@@ -243,6 +248,10 @@ pub trait Layout: Send + Sync {
         Err(std::io::Error::other(crate::error::Error::usage(
             "files of this format describe themselves: read them with its own tools",
         )))
+    }
+    /// Whether each shard holds the list of all classes, so that a later list does not fit beside it.
+    fn lists_classes(&self) -> bool {
+        false
     }
     /// Whether contents other than the image are written later than their sample, see [`Packer::late`].
     fn defers(&self) -> bool {

@@ -94,6 +94,10 @@ impl Layout for Parquet {
         FILE_BYTES
     }
 
+    fn lists_classes(&self) -> bool {
+        true
+    }
+
     fn defers(&self) -> bool {
         true
     }

@@ -72,6 +72,10 @@ impl Facts {
 pub trait Exporter: Send + Sync {
     /// Says why shards of this recipe cannot be described so, and what to do about it.
     fn check(&self, recipe: &Recipe) -> Result<(), String>;
+    /// Says why shards of these names, all of a split in order, cannot be described so, and what to do about it.
+    fn check_names(&self, _split: &str, _shards: &[&str]) -> Result<(), String> {
+        Ok(())
+    }
     /// Files that describe one shard.
     fn shard(&self, _shard: &ShardEntry, _record: &ShardRecord) -> Result<Vec<File>> {
         Ok(Vec::new())
@@ -114,6 +118,13 @@ fn exporter(name: &str) -> Result<&'static dyn Exporter> {
 pub fn check(name: &str, recipe: &Recipe) -> Result<()> {
     exporter(name)?
         .check(recipe)
+        .map_err(|why| Error::usage(format!("--index {name}: {why}")))
+}
+
+/// Refuses, before any work, an index that cannot describe shards of these names, all of a split in order.
+pub fn check_names(name: &str, split: &str, shards: &[&str]) -> Result<()> {
+    exporter(name)?
+        .check_names(split, shards)
         .map_err(|why| Error::usage(format!("--index {name}: {why}")))
 }
 
@@ -279,6 +290,7 @@ fn vector() -> (ShardEntry, ShardRecord) {
         index: String::new(),
         index_bytes: 0,
         index_crc32: String::new(),
+        plan: None,
     };
     (entry, record)
 }

@@ -28,23 +28,28 @@ impl Exporter for Tfds {
         }
     }
 
-    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
-        for split in &manifest.splits {
-            for (number, shard) in split.shards.iter().enumerate() {
-                let expected = format!("data/{}-{number:05}.tfrecord", split.name);
-                if shard.name != expected {
-                    return Err(Error::usage(format!(
-                        "--index tfds: {} would have to be named {expected} for TFDS to find it: convert the images anew, or drop this index",
-                        shard.name
-                    )));
-                }
+    fn check_names(&self, split: &str, shards: &[&str]) -> Result<(), String> {
+        for (number, shard) in shards.iter().enumerate() {
+            let expected = format!("data/{split}-{number:05}.tfrecord");
+            if *shard != expected {
+                return Err(format!(
+                    "{shard} would have to be named {expected} for TFDS to find it: convert the images to another destination, or do without this index"
+                ));
             }
         }
+        Ok(())
+    }
+
+    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
         let refused = |what: String| {
             Err(Error::usage(format!(
                 "--index tfds: {what}, or drop this index"
             )))
         };
+        for split in &manifest.splits {
+            let names: Vec<_> = split.shards.iter().map(|s| s.name.as_str()).collect();
+            super::check_names("tfds", &split.name, &names)?;
+        }
         if manifest.recipe.missing == Missing::Keep && !manifest.names.sidecars.is_empty() {
             return refused(
                 "TFDS wants all features in every record: use `--missing-fields fill`".to_owned(),

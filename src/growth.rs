@@ -1,0 +1,538 @@
+//! What a source that grew or changed since it was published comes to: which shards stay, which are made again, and which are new.
+//!
+//! The listing is compared with what the plans of the published shards say of every sample: nothing else is read, and what did not change
+//! is not written again. Classes keep their numbers, and a name that was ever planned is not used a second time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::error::{Error, Kind, Result};
+use crate::index;
+use crate::manifest::{Manifest, ShardEntry};
+use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
+use crate::recipe::{Cut, Missing};
+use crate::resume::{self, Stored};
+use crate::sample::{Sample, SourcePath};
+use crate::signal::Stop;
+use crate::store::{Sink, at_once};
+use crate::units::count_text;
+
+/// What happens to shards whose samples changed or went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// The source is refused.
+    #[default]
+    Refuse,
+    /// They are made again, under new names.
+    Rebuild,
+    /// They stay as they are.
+    Keep,
+}
+
+/// How to go on from a published dataset.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Growth {
+    /// What happens to shards whose samples changed or went.
+    pub on_change: OnChange,
+    /// Fewer new samples than this wait for more.
+    pub min_new_samples: u64,
+    /// Nothing that is published stays.
+    pub full: bool,
+    /// Small shards are merged.
+    pub compact: bool,
+    /// New classes are refused.
+    pub frozen: bool,
+}
+
+/// How a source differs from what is published of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Samples that are not published.
+    pub new: u64,
+    /// Samples with another size, version, label or other fields than when they were packed.
+    pub changed: u64,
+    /// Published samples that are not in the source any more.
+    pub deleted: u64,
+    /// New samples that wait for more.
+    pub waiting: u64,
+    /// Classes that are new, in the order of their numbers.
+    pub new_classes: Vec<String>,
+    /// Published shards that stay.
+    pub kept: u64,
+    /// Shards that are made again.
+    pub rebuilt: u64,
+    /// Small shards whose samples go into new ones.
+    pub merged: u64,
+}
+
+impl Changes {
+    /// For people, in one line.
+    pub fn text(&self) -> String {
+        let of = [
+            (self.new, "new samples"),
+            (self.changed, "changed"),
+            (self.deleted, "gone"),
+            (self.new_classes.len() as u64, "new classes"),
+            (self.kept, "shards stay"),
+            (self.rebuilt, "made again"),
+            (self.merged, "merged"),
+        ];
+        let parts: Vec<String> = of
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{} {what}", count_text(count)))
+            .collect();
+        match parts.is_empty() {
+            true => "none".to_owned(),
+            false => parts.join(", "),
+        }
+    }
+}
+
+/// What is to be done about it.
+pub enum Grown {
+    /// Nothing.
+    Same(Changes),
+    /// This.
+    Draft(Box<Draft>, Changes),
+}
+
+/// What became of the samples of one published shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Fate {
+    /// Those that are in the source, in the order of the shard.
+    there: Vec<u32>,
+    changed: Vec<SourcePath>,
+    deleted: Vec<SourcePath>,
+}
+
+/// Compares an ordered source with what is published, and drafts the next plan.
+///
+/// `newest` is the plan that was claimed last, whether it was published or not.
+pub fn grow(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    newest: &Plan,
+    mut ordered: Ordered,
+    new_classes: Vec<String>,
+    growth: &Growth,
+    stop: &Stop,
+) -> Result<Grown> {
+    check_fields(sink, manifest, &ordered, &new_classes, growth)?;
+    let fates = match growth.full {
+        true => Vec::new(),
+        false => {
+            ordered.keep_sidecars(&manifest.names.sidecars);
+            fates(sink, manifest, &ordered, stop)?
+        }
+    };
+    decide(sink, manifest, newest, ordered, &fates, new_classes, growth)
+}
+
+/// Refuses what shards that stay have no place for.
+fn check_fields(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    ordered: &Ordered,
+    new_classes: &[String],
+    growth: &Growth,
+) -> Result<()> {
+    if growth.frozen && !new_classes.is_empty() {
+        return Err(Error::source_data(format!(
+            "{} new classes, nothing was written: {}\n  remove them, or drop `--classes frozen`",
+            new_classes.len(),
+            new_classes.join(", ")
+        )));
+    }
+    if growth.full {
+        return Ok(());
+    }
+    let refused = |what: String| {
+        Err(Error::source_data(format!(
+            "{sink}: {what}, and shards that stay have no place for that; nothing was written: start over with `--full`"
+        )))
+    };
+    let (before, now) = (&manifest.names, ordered.names());
+    if before.sidecars != now.sidecars && manifest.recipe.missing != Missing::Keep {
+        let text = |names: &[String]| match names {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        return refused(format!(
+            "samples have other fields than those that are published (before {}, now {})",
+            text(&before.sidecars),
+            text(&now.sidecars)
+        ));
+    }
+    if !new_classes.is_empty() && manifest.recipe.layout().lists_classes() {
+        return refused(format!("new classes ({})", new_classes.join(", ")));
+    }
+    if before.texts.is_empty() != now.texts.is_empty() {
+        return Err(Error::usage(format!(
+            "{sink} was made {} `--class-names`: give the same, or start over with `--full`",
+            if now.texts.is_empty() {
+                "with"
+            } else {
+                "without"
+            }
+        )));
+    }
+    if now.texts.get(..before.texts.len()) != Some(&before.texts[..]) {
+        return refused("classes are called otherwise".to_owned());
+    }
+    Ok(())
+}
+
+/// Finds every published sample in the source.
+fn fates(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    ordered: &Ordered,
+    stop: &Stop,
+) -> Result<Vec<Fate>> {
+    let digests: HashSet<&str> = manifest
+        .shards()
+        .map(|(_, shard)| manifest.plan_of(shard))
+        .collect();
+    let plans = resume::plans(sink, &digests)?;
+    let numbers: HashMap<(&str, &str), usize> = plans
+        .iter()
+        .flat_map(|(digest, stored)| {
+            let shards = stored.plan.shards.iter().enumerate();
+            shards.map(move |(number, shard)| ((digest.as_str(), shard.name.as_str()), number))
+        })
+        .collect();
+    let shards: Vec<(&str, &ShardEntry)> = manifest.shards().collect();
+    let depth = sink.requests().max(rayon::current_num_threads());
+    at_once(depth, &shards, |(split, shard)| {
+        stop.check()?;
+        let digest = manifest.plan_of(shard);
+        let planned = numbers.get(&(digest, shard.name.as_str()));
+        let Some((stored, number)) = plans.get(digest).zip(planned) else {
+            return Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "{sink}: the plan of {} is lost, so that nothing says what changed: start over with `--full`",
+                    shard.name
+                ),
+            ));
+        };
+        let samples = resume::samples(sink, stored, *number)?;
+        Ok(fate(split, &samples, ordered))
+    })
+}
+
+fn fate(split: &str, samples: &[Sample], ordered: &Ordered) -> Fate {
+    let mut fate = Fate::default();
+    for sample in samples {
+        let path = || {
+            sample
+                .image()
+                .map(|image| image.path.clone())
+                .unwrap_or_default()
+        };
+        match ordered.find(split, &sample.key) {
+            None => fate.deleted.push(path()),
+            Some(number) => {
+                if ordered.sample(number) != *sample {
+                    fate.changed.push(path());
+                }
+                fate.there.push(number);
+            }
+        }
+    }
+    fate
+}
+
+/// Splits `data/train-00012-g3.tar` into the number and whether it can be one of ours.
+fn number_of(name: &str, split: &str) -> Option<u64> {
+    let rest = name.strip_prefix("data/")?.strip_prefix(split)?;
+    let rest = rest.strip_prefix('-')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit())?;
+    rest[..end].parse().ok()
+}
+
+fn decide(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    newest: &Plan,
+    ordered: Ordered,
+    fates: &[Fate],
+    new_classes: Vec<String>,
+    growth: &Growth,
+) -> Result<Grown> {
+    let shards: Vec<(&str, &ShardEntry)> = manifest.shards().collect();
+    let mut changes = Changes {
+        new_classes,
+        changed: fates.iter().map(|fate| fate.changed.len() as u64).sum(),
+        deleted: fates.iter().map(|fate| fate.deleted.len() as u64).sum(),
+        ..Changes::default()
+    };
+    let stale = changes.changed + changes.deleted;
+    if stale > 0 && growth.on_change == OnChange::Refuse {
+        return Err(refusal(sink, fates, &changes));
+    }
+    let generation = newest.generation + 1;
+    let extension = manifest.recipe.extension();
+    let merged = match growth.compact {
+        true => small(manifest, fates),
+        false => HashSet::new(),
+    };
+    let mut covered = vec![false; ordered.len()];
+    let mut rebuilt = Vec::new();
+    let mut dropped = Vec::new();
+    for ((split, shard), fate) in shards.iter().zip(fates) {
+        if merged.contains(shard.name.as_str()) {
+            dropped.push(shard.name.clone());
+            changes.merged += 1;
+            continue;
+        }
+        for &number in &fate.there {
+            covered[number as usize] = true;
+        }
+        let touched = !fate.changed.is_empty() || !fate.deleted.is_empty();
+        match (
+            touched && growth.on_change == OnChange::Rebuild,
+            number_of(&shard.name, split),
+        ) {
+            (false, _) => changes.kept += 1,
+            (true, _) if fate.there.is_empty() => dropped.push(shard.name.clone()),
+            (true, None) => {
+                return Err(Error::source_data(format!(
+                    "{sink}: {} is not named as this program names shards: it cannot be made again under a new name, start over with `--full`",
+                    shard.name
+                )));
+            }
+            (true, Some(number)) => {
+                changes.rebuilt += 1;
+                rebuilt.push(Rebuilt {
+                    name: format!("data/{split}-{number:05}-g{generation}.{extension}"),
+                    replaces: shard.name.clone(),
+                    split: (*split).to_owned(),
+                    entries: fate.there.clone(),
+                });
+            }
+        }
+    }
+    let fresh: Vec<u32> = (0..ordered.len() as u32)
+        .filter(|&number| !covered[number as usize])
+        .collect();
+    let of_merged: usize = shards
+        .iter()
+        .zip(fates)
+        .filter(|((_, shard), _)| merged.contains(shard.name.as_str()))
+        .map(|(_, fate)| fate.there.len())
+        .sum();
+    changes.new = (fresh.len() - of_merged) as u64;
+    let nothing_else = rebuilt.is_empty() && dropped.is_empty() && !growth.full;
+    if nothing_else && changes.new < growth.min_new_samples {
+        changes.waiting = changes.new;
+    }
+    if nothing_else && (fresh.is_empty() || changes.waiting > 0) {
+        return Ok(Grown::Same(changes));
+    }
+    let mut splits: Vec<String> = shards
+        .iter()
+        .filter(|(_, shard)| !growth.full && !dropped.contains(&shard.name))
+        .map(|(split, _)| (*split).to_owned())
+        .chain(ordered.splits().iter().cloned())
+        .collect();
+    splits.sort();
+    splits.dedup();
+    let next = Next {
+        generation,
+        base: Some(Base {
+            plan: manifest.plan.clone(),
+            full: growth.full,
+            dropped,
+        }),
+        splits,
+        // Those that are made again have the state of now.
+        stale: match growth.on_change {
+            OnChange::Keep => stale,
+            _ => 0,
+        },
+        numbers: free_numbers(manifest, newest),
+        rebuilt,
+        fresh: (!growth.full).then_some(fresh),
+        cuts: match growth.full {
+            true => BTreeMap::new(),
+            false => cuts(manifest),
+        },
+    };
+    let draft = ordered.cut_next(next);
+    check_indexes(manifest, &draft.plan)?;
+    Ok(Grown::Draft(Box::new(draft), changes))
+}
+
+/// The plan of a destination where a plan was stored and nothing published, which this one takes the place of.
+pub fn start_over(newest: &Plan, ordered: Ordered) -> Draft {
+    let next = Next {
+        generation: newest.generation + 1,
+        splits: ordered.splits().to_vec(),
+        numbers: planned_numbers(newest),
+        ..Next::default()
+    };
+    ordered.cut_next(next)
+}
+
+fn refusal(sink: &dyn Sink, fates: &[Fate], changes: &Changes) -> Error {
+    let mut text = format!(
+        "{sink}: {} samples changed and {} went since they were published, nothing was written: restore them, or say what is to become \
+         of their shards: `--on-change rebuild` makes them again, `--on-change keep` leaves them as they are",
+        changes.changed, changes.deleted
+    );
+    for (what, of) in [
+        (
+            "changed",
+            (|fate| &fate.changed) as fn(&Fate) -> &Vec<SourcePath>,
+        ),
+        ("gone", |fate| &fate.deleted),
+    ] {
+        let mut paths: Vec<&SourcePath> = fates.iter().flat_map(of).collect();
+        paths.sort();
+        for path in paths {
+            text.push_str(&format!("\n  {what:7} {path}"));
+        }
+    }
+    Error::source_data(text)
+}
+
+/// The shards of each split that are less than half as large as they could be, where there are at least two of them. Those that hold
+/// samples that changed are left alone.
+fn small<'m>(manifest: &'m Manifest, fates: &[Fate]) -> HashSet<&'m str> {
+    let mut small: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let cuts = cuts(manifest);
+    for ((split, shard), fate) in manifest.shards().zip(fates) {
+        let is_small = match cuts.get(split).copied().unwrap_or(manifest.recipe.cut) {
+            Cut::ShardBytes(limit) => unpacked_bytes(shard) * 2 < limit,
+            Cut::ShardSamples(limit) => shard.samples * 2 < limit,
+            Cut::Shards(_) => false,
+        };
+        if is_small && fate.changed.is_empty() && fate.deleted.is_empty() {
+            small.entry(split).or_default().push(&shard.name);
+        }
+    }
+    small
+        .into_values()
+        .filter(|names| names.len() > 1)
+        .flatten()
+        .collect()
+}
+
+fn unpacked_bytes(shard: &ShardEntry) -> u64 {
+    shard.unpacked_bytes.unwrap_or(shard.bytes)
+}
+
+/// How new samples are cut where the recipe says a number of shards: into such as large as the largest there is.
+fn cuts(manifest: &Manifest) -> BTreeMap<String, Cut> {
+    let Cut::Shards(_) = manifest.recipe.cut else {
+        return BTreeMap::new();
+    };
+    let largest = |shards: &[ShardEntry]| shards.iter().map(unpacked_bytes).max();
+    let of_all = manifest
+        .splits
+        .iter()
+        .filter_map(|s| largest(&s.shards))
+        .max();
+    manifest
+        .splits
+        .iter()
+        .filter_map(|split| {
+            let bytes = largest(&split.shards).or(of_all)?;
+            Some((split.name.clone(), Cut::ShardBytes(bytes)))
+        })
+        .collect()
+}
+
+/// The first number of each split that neither a published shard has nor one that was ever planned.
+fn free_numbers(manifest: &Manifest, newest: &Plan) -> BTreeMap<String, u64> {
+    let mut numbers = planned_numbers(newest);
+    for (split, shard) in manifest.shards() {
+        count(&mut numbers, split, &shard.name);
+    }
+    numbers
+}
+
+/// The same where nothing is published.
+fn planned_numbers(newest: &Plan) -> BTreeMap<String, u64> {
+    let mut numbers = newest.numbers.clone();
+    for shard in &newest.shards {
+        count(&mut numbers, &shard.split, &shard.name);
+    }
+    numbers
+}
+
+fn count(numbers: &mut BTreeMap<String, u64>, split: &str, name: &str) {
+    if let Some(number) = number_of(name, split) {
+        let free = numbers.entry(split.to_owned()).or_default();
+        *free = (*free).max(number + 1);
+    }
+}
+
+/// Refuses, before any work, names that a reader index which the dataset has cannot describe.
+fn check_indexes(manifest: &Manifest, plan: &Plan) -> Result<()> {
+    let names = next_names(manifest, plan);
+    for reader in index_names(manifest) {
+        for (split, names) in &names {
+            index::check_names(&reader, split, names)?;
+        }
+    }
+    Ok(())
+}
+
+/// The reader indexes that the next snapshot has: those of the recipe and those that were added.
+pub fn index_names(manifest: &Manifest) -> Vec<String> {
+    let added = manifest.indexes.iter().map(|file| file.reader.clone());
+    let mut names: Vec<String> = manifest
+        .recipe
+        .indexes
+        .iter()
+        .cloned()
+        .chain(added)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The names of the next snapshot's shards in their order, by split: of those that stay, those that take the place of others, and new ones.
+pub fn next_names<'a>(manifest: &'a Manifest, plan: &'a Plan) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let base = plan.base.as_ref();
+    let mut made = HashMap::new();
+    for shard in &plan.shards {
+        if let Some(replaced) = &shard.replaces {
+            made.insert(replaced.as_str(), shard.name.as_str());
+        }
+    }
+    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    if base.is_some_and(|base| !base.full) {
+        let dropped: HashSet<&str> = base
+            .iter()
+            .flat_map(|base| base.dropped.iter().map(String::as_str))
+            .collect();
+        for (split, shard) in manifest.shards() {
+            if !dropped.contains(shard.name.as_str()) {
+                let name = made.get(shard.name.as_str()).copied();
+                names
+                    .entry(split)
+                    .or_default()
+                    .push(name.unwrap_or(&shard.name));
+            }
+        }
+    }
+    for shard in plan.shards.iter().filter(|shard| shard.replaces.is_none()) {
+        names.entry(&shard.split).or_default().push(&shard.name);
+    }
+    names
+}
+
+/// Whether a plan goes on from what is published here.
+pub fn goes_on_from(stored: &Stored, manifest: &Manifest) -> bool {
+    stored
+        .plan
+        .base
+        .as_ref()
+        .is_some_and(|base| base.plan == manifest.plan)
+}
