@@ -142,7 +142,8 @@ fn made(sink: &dyn Sink, stored: &Stored) -> Result<Made> {
         .shards
         .iter()
         .zip(&records)
-        .filter_map(|(shard, record)| record.is_none().then(|| shard.name.clone()))
+        .filter(|(_, record)| record.is_none())
+        .map(|(shard, _)| shard.name.clone())
         .collect();
     Ok((records.into_iter().flatten().map(entry).collect(), missing))
 }
