@@ -12,11 +12,11 @@ use crate::index;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
 use crate::recipe::{Cut, Missing};
-use crate::resume::{self, Stored};
+use crate::resume;
 use crate::sample::{Sample, SourcePath};
 use crate::signal::Stop;
 use crate::store::{Sink, at_once};
-use crate::units::count_text;
+use crate::units::{count_text, counted};
 
 /// What happens to shards whose samples changed or went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -270,6 +270,15 @@ fn decide(
         ..Changes::default()
     };
     let stale = changes.changed + changes.deleted;
+    if stale > 0 && fates.iter().all(|fate| fate.there.is_empty()) {
+        return Err(Error::new(
+            Kind::Conflict,
+            format!(
+                "{sink}: not one of its {} samples is in the source, nothing was written: check that it is the right one, or start over with `--full`",
+                count_text(changes.deleted)
+            ),
+        ));
+    }
     if stale > 0 && growth.on_change == OnChange::Refuse {
         return Err(refusal(sink, fates, &changes));
     }
@@ -281,10 +290,11 @@ fn decide(
     };
     let mut covered = vec![false; ordered.len()];
     let mut rebuilt = Vec::new();
-    let mut dropped = Vec::new();
+    let mut dropped = 0;
+    let mut stay: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for ((split, shard), fate) in shards.iter().zip(fates) {
         if merged.contains(shard.name.as_str()) {
-            dropped.push(shard.name.clone());
+            dropped += 1;
             changes.merged += 1;
             continue;
         }
@@ -292,28 +302,30 @@ fn decide(
             covered[number as usize] = true;
         }
         let touched = !fate.changed.is_empty() || !fate.deleted.is_empty();
-        match (
-            touched && growth.on_change == OnChange::Rebuild,
-            number_of(&shard.name, split),
-        ) {
-            (false, _) => changes.kept += 1,
-            (true, _) if fate.there.is_empty() => dropped.push(shard.name.clone()),
-            (true, None) => {
+        if touched && growth.on_change == OnChange::Rebuild {
+            if fate.there.is_empty() {
+                dropped += 1;
+                continue;
+            }
+            let Some(number) = number_of(&shard.name, split) else {
                 return Err(Error::source_data(format!(
-                    "{sink}: {} is not named as this program names shards: it cannot be made again under a new name, start over with `--full`",
+                    "{sink}: {} is not named as this program names shards: it cannot be made again under a new name, start over \
+                     with `--full`",
                     shard.name
                 )));
-            }
-            (true, Some(number)) => {
-                changes.rebuilt += 1;
-                rebuilt.push(Rebuilt {
-                    name: format!("data/{split}-{number:05}-g{generation}.{extension}"),
-                    replaces: shard.name.clone(),
-                    split: (*split).to_owned(),
-                    entries: fate.there.clone(),
-                });
-            }
+            };
+            changes.rebuilt += 1;
+            rebuilt.push(Rebuilt {
+                name: format!("data/{split}-{number:05}-g{generation}.{extension}"),
+                replaces: shard.name.clone(),
+                split: (*split).to_owned(),
+                entries: fate.there.clone(),
+            });
+        } else {
+            changes.kept += 1;
         }
+        let of_split = stay.entry((*split).to_owned()).or_default();
+        of_split.push(shard.name.clone());
     }
     let fresh: Vec<u32> = (0..ordered.len() as u32)
         .filter(|&number| !covered[number as usize])
@@ -325,27 +337,21 @@ fn decide(
         .map(|(_, fate)| fate.there.len())
         .sum();
     changes.new = (fresh.len() - of_merged) as u64;
-    let nothing_else = rebuilt.is_empty() && dropped.is_empty() && !growth.full;
+    let nothing_else = rebuilt.is_empty() && dropped == 0 && !growth.full;
     if nothing_else && changes.new < growth.min_new_samples {
         changes.waiting = changes.new;
     }
     if nothing_else && (fresh.is_empty() || changes.waiting > 0) {
         return Ok(Grown::Same(changes));
     }
-    let mut splits: Vec<String> = shards
-        .iter()
-        .filter(|(_, shard)| !growth.full && !dropped.contains(&shard.name))
-        .map(|(split, _)| (*split).to_owned())
-        .chain(ordered.splits().iter().cloned())
-        .collect();
+    let mut splits: Vec<String> = stay.keys().chain(ordered.splits()).cloned().collect();
     splits.sort();
     splits.dedup();
     let next = Next {
         generation,
         base: Some(Base {
             plan: manifest.plan.clone(),
-            full: growth.full,
-            dropped,
+            shards: stay,
         }),
         splits,
         // Those that are made again have the state of now.
@@ -379,9 +385,10 @@ pub fn start_over(newest: &Plan, ordered: Ordered) -> Draft {
 
 fn refusal(sink: &dyn Sink, fates: &[Fate], changes: &Changes) -> Error {
     let mut text = format!(
-        "{sink}: {} samples changed and {} went since they were published, nothing was written: restore them, or say what is to become \
+        "{sink}: {} changed and {} are gone since they were published, nothing was written: restore them, or say what is to become \
          of their shards: `--on-change rebuild` makes them again, `--on-change keep` leaves them as they are",
-        changes.changed, changes.deleted
+        counted(changes.changed, "sample"),
+        count_text(changes.deleted)
     );
     for (what, of) in [
         (
@@ -473,66 +480,11 @@ fn count(numbers: &mut BTreeMap<String, u64>, split: &str, name: &str) {
 
 /// Refuses, before any work, names that a reader index which the dataset has cannot describe.
 fn check_indexes(manifest: &Manifest, plan: &Plan) -> Result<()> {
-    let names = next_names(manifest, plan);
-    for reader in index_names(manifest) {
+    let names = plan.dataset();
+    for reader in manifest.readers() {
         for (split, names) in &names {
             index::check_names(&reader, split, names)?;
         }
     }
     Ok(())
-}
-
-/// The reader indexes that the next snapshot has: those of the recipe and those that were added.
-pub fn index_names(manifest: &Manifest) -> Vec<String> {
-    let added = manifest.indexes.iter().map(|file| file.reader.clone());
-    let mut names: Vec<String> = manifest
-        .recipe
-        .indexes
-        .iter()
-        .cloned()
-        .chain(added)
-        .collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
-/// The names of the next snapshot's shards in their order, by split: of those that stay, those that take the place of others, and new ones.
-pub fn next_names<'a>(manifest: &'a Manifest, plan: &'a Plan) -> BTreeMap<&'a str, Vec<&'a str>> {
-    let base = plan.base.as_ref();
-    let mut made = HashMap::new();
-    for shard in &plan.shards {
-        if let Some(replaced) = &shard.replaces {
-            made.insert(replaced.as_str(), shard.name.as_str());
-        }
-    }
-    let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    if base.is_some_and(|base| !base.full) {
-        let dropped: HashSet<&str> = base
-            .iter()
-            .flat_map(|base| base.dropped.iter().map(String::as_str))
-            .collect();
-        for (split, shard) in manifest.shards() {
-            if !dropped.contains(shard.name.as_str()) {
-                let name = made.get(shard.name.as_str()).copied();
-                names
-                    .entry(split)
-                    .or_default()
-                    .push(name.unwrap_or(&shard.name));
-            }
-        }
-    }
-    for shard in plan.shards.iter().filter(|shard| shard.replaces.is_none()) {
-        names.entry(&shard.split).or_default().push(&shard.name);
-    }
-    names
-}
-
-/// Whether a plan goes on from what is published here.
-pub fn goes_on_from(stored: &Stored, manifest: &Manifest) -> bool {
-    stored
-        .plan
-        .base
-        .as_ref()
-        .is_some_and(|base| base.plan == manifest.plan)
 }

@@ -142,6 +142,15 @@ impl Manifest {
         shard.plan.as_deref().unwrap_or(&self.plan)
     }
 
+    /// Names of its reader indexes: those of the recipe and those that were added.
+    pub fn readers(&self) -> Vec<String> {
+        let added = self.indexes.iter().map(|file| &file.reader);
+        let mut names: Vec<String> = self.recipe.indexes.iter().chain(added).cloned().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// The file's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut text =

@@ -6,7 +6,7 @@
 //! claim go by it, so that nobody goes on packing a source that was written to.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io::Write;
 use std::ops::Range;
 
@@ -51,16 +51,9 @@ pub struct ShardPlan {
 pub struct Base {
     /// Digest of the plan that it was last published under.
     pub plan: String,
-    /// Whether nothing of it stays.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub full: bool,
-    /// Shards of it that do not stay and whose place none takes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<String>,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
+    /// The shards of it that stay or whose place others take, in order, by split: none if all is made anew.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shards: BTreeMap<String, Vec<String>>,
 }
 
 fn first_generation() -> u64 {
@@ -143,6 +136,30 @@ impl Plan {
     /// Bytes of all shards.
     pub fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+
+    /// Whether it goes on from what was published under the plan of this digest.
+    pub fn goes_on_from(&self, digest: &str) -> bool {
+        self.base.as_ref().is_some_and(|base| base.plan == digest)
+    }
+
+    /// The shards of the dataset that this makes, in order, by split: those that stay, those that take the place of others, and new ones.
+    pub fn dataset(&self) -> BTreeMap<&str, Vec<&str>> {
+        let made = self.shards.iter();
+        let places: HashMap<&str, &str> = made
+            .clone()
+            .filter_map(|shard| Some((shard.replaces.as_deref()?, shard.name.as_str())))
+            .collect();
+        let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (split, stay) in self.base.iter().flat_map(|base| &base.shards) {
+            let stay = stay.iter().map(String::as_str);
+            let stay = stay.map(|name| places.get(name).copied().unwrap_or(name));
+            names.insert(split, stay.collect());
+        }
+        for shard in made.filter(|shard| shard.replaces.is_none()) {
+            names.entry(&shard.split).or_default().push(&shard.name);
+        }
+        names
     }
 
     /// The shards that one worker packs, in order: about as many bytes as every other worker has.

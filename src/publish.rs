@@ -1,13 +1,12 @@
 //! Records become a snapshot, put if absent, and then `manifest.json`: the one moment at which a dataset appears.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
 use crate::card;
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
-use crate::growth::{index_names, next_names};
 use crate::index;
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::record::{Footer, Remark, ShardRecord, index_name};
@@ -86,7 +85,7 @@ fn prepare(
     }
     let mut manifest = manifest(stored, base, made, kept(sink, stored, base)?);
     let indexes = match base {
-        Some(base) => index_names(base),
+        Some(base) => base.readers(),
         None => manifest.recipe.indexes.clone(),
     };
     manifest.indexes = index::export(sink, &manifest, &indexes, memory)?;
@@ -171,10 +170,7 @@ fn kept(
     let Some(base) = base else {
         return Ok(Vec::new());
     };
-    let names: HashSet<&str> = next_names(base, &stored.plan)
-        .into_values()
-        .flatten()
-        .collect();
+    let names: HashSet<&str> = stored.plan.dataset().into_values().flatten().collect();
     let stay: Vec<&ShardEntry> = base
         .shards()
         .map(|(_, shard)| shard)
@@ -360,17 +356,7 @@ fn manifest(
         )
         .map(|shard| (shard.0.name.clone(), shard))
         .collect();
-    let names: BTreeMap<&str, Vec<&str>> = match base {
-        Some(base) => next_names(base, plan),
-        None => {
-            let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-            for shard in &plan.shards {
-                let of_split = names.entry(&shard.split).or_default();
-                of_split.push(&shard.name);
-            }
-            names
-        }
-    };
+    let names = plan.dataset();
     let mut splits: Vec<SplitEntry> = plan
         .splits
         .iter()

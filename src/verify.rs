@@ -18,13 +18,14 @@ use crate::error::{Error, Kind, Result};
 use crate::foreign;
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
-use crate::growth::goes_on_from;
 use crate::index;
 use crate::lookahead::{Content, Lookahead};
 use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::progress::Counters;
 use crate::recipe::{Compression, Missing, filling};
-use crate::record::{FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord};
+use crate::record::{
+    FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord, index_name,
+};
 use crate::resume::{self, Stored};
 use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
@@ -418,7 +419,7 @@ impl Verification<'_> {
         extra.sort();
         let known = match extra.is_empty() {
             true => HashSet::new(),
-            false => resume::stored_names(self.sink)?,
+            false => self.known_names(manifest)?,
         };
         for name in extra {
             let what = "not in the manifest: a reader that globs would take it";
@@ -472,10 +473,23 @@ impl Verification<'_> {
         Ok(whole)
     }
 
+    /// Shards, and their indexes, that other plans than that of the manifest may have left.
+    fn known_names(&self, manifest: &Manifest) -> Result<HashSet<String>> {
+        let mut known = resume::stored_names(self.sink)?;
+        let digests = HashSet::from([manifest.plan.as_str()]);
+        for stored in resume::plans(self.sink, &digests)?.values() {
+            for name in stored.plan.dataset().into_values().flatten() {
+                known.remove(name);
+                known.remove(&index_name(name));
+            }
+        }
+        Ok(known)
+    }
+
     /// Whether a next snapshot is being made: it writes reader indexes of fixed names before its manifest.
     fn is_overtaken(&self, manifest: &Manifest) -> Result<bool> {
         match resume::stored(self.sink) {
-            Ok(stored) => Ok(stored.is_some_and(|stored| goes_on_from(&stored, manifest))),
+            Ok(stored) => Ok(stored.is_some_and(|stored| stored.plan.goes_on_from(&manifest.plan))),
             Err(error) if error.kind() == Kind::Damage => Ok(false),
             Err(error) => Err(error),
         }
@@ -824,41 +838,33 @@ fn not_as_planned(
         .iter()
         .map(|split| split.name.as_str())
         .collect();
-    let of = |stored: &Stored| -> HashMap<(String, String), u64> {
+    let of = |stored: &Stored| -> HashMap<String, u64> {
         let shards = stored.plan.shards.iter();
         shards
-            .map(|shard| ((shard.split.clone(), shard.name.clone()), shard.samples))
+            .map(|shard| (shard.name.clone(), shard.samples))
             .collect()
     };
     let planned: HashMap<&str, _> = plans
         .iter()
         .map(|(digest, stored)| (digest.as_str(), of(stored)))
         .collect();
-    let planned = |split: &str, shard: &ShardEntry| {
+    let of_shard = |shard: &ShardEntry| {
         let of_plan = planned.get(manifest.plan_of(shard))?;
-        of_plan
-            .get(&(split.to_owned(), shard.name.clone()))
-            .copied()
+        of_plan.get(&shard.name).copied()
     };
-    // Those of earlier plans may stand between them.
-    let ours = manifest
-        .shards()
-        .filter(|(_, shard)| shard.plan.is_none())
-        .map(|(split, shard)| (split, shard.name.as_str()));
-    let these = plan
-        .shards
-        .iter()
-        .map(|shard| (shard.split.as_str(), shard.name.as_str()));
-    let in_order = these.eq(ours);
-    let samples: Option<u64> = manifest
-        .shards()
-        .map(|(split, shard)| planned(split, shard))
-        .sum();
+    let named = plan.dataset();
+    let as_named = manifest.splits.iter().all(|split| {
+        let shards = split.shards.iter().map(|shard| shard.name.as_str());
+        let none = Vec::new();
+        let named = named.get(split.name.as_str()).unwrap_or(&none);
+        named.iter().copied().eq(shards)
+    });
+    let samples: Option<u64> = manifest.shards().map(|(_, shard)| of_shard(shard)).sum();
     [
         ("recipe", plan.recipe == manifest.recipe),
         ("classes or fields", plan.names == manifest.names),
         ("splits", plan.splits == names),
-        ("shards", in_order && samples.is_some()),
+        ("shards", as_named && samples.is_some()),
         (
             "samples and skipped",
             samples

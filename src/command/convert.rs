@@ -34,10 +34,11 @@ pub fn on(
     let source = store::source(&planning.source, &running.access)?;
     let standing = plan::standing(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return plan::describe(&standing, source.as_ref(), sink);
+        return plan::describe(&standing, source.as_ref());
     }
     let (stored, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
+            sink.sweep()?;
             return Ok(plan::up_to_date(sink, &manifest, changes));
         }
         Standing::Begun(stored) => {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::summary::{Summary, write_file};
 use crate::error::{Error, Kind, Result};
-use crate::growth::{Changes, Grown, OnChange, goes_on_from, grow, start_over};
+use crate::growth::{Changes, Grown, OnChange, grow, start_over};
 use crate::manifest::{MANIFEST, Manifest, STATE};
 use crate::plan::{Draft, Ordered};
 use crate::publish;
@@ -64,10 +64,13 @@ pub fn on(
     let source = store::source(&planning.source, &running.access)?;
     let standing = standing(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&standing, source.as_ref(), sink);
+        return describe(&standing, source.as_ref());
     }
     let stored = match standing {
-        Standing::UpToDate(manifest, changes) => return Ok(up_to_date(sink, &manifest, changes)),
+        Standing::UpToDate(manifest, changes) => {
+            sink.sweep()?;
+            return Ok(up_to_date(sink, &manifest, changes));
+        }
         Standing::Begun(stored) => *stored,
         Standing::New(draft, _) => {
             tell_saving(&draft, source.as_ref())?;
@@ -185,12 +188,16 @@ pub fn standing(
         };
         return Ok(new(draft, all));
     };
-    let all_anew = newest.plan.base.as_ref().is_none_or(|base| base.full);
+    let all_anew = newest
+        .plan
+        .base
+        .as_ref()
+        .is_none_or(|base| base.shards.is_empty());
     if unchanged && (all_anew || !growth.full) {
         if newest.digest == manifest.plan && !growth.compact {
             return Ok(Standing::UpToDate(Box::new(manifest), Changes::default()));
         }
-        if goes_on_from(&newest, &manifest) {
+        if newest.plan.goes_on_from(&manifest.plan) {
             return Ok(Standing::Begun(Box::new(newest)));
         }
     }
@@ -275,28 +282,37 @@ pub fn store_plan(draft: &Draft, sink: &dyn Sink) -> Result<Stored> {
 }
 
 /// What a dry run prints.
-pub fn describe(standing: &Standing, source: &dyn Source, sink: &dyn Sink) -> Result<Summary> {
+pub fn describe(standing: &Standing, source: &dyn Source) -> Result<Summary> {
     let mut out = String::new();
+    // Writing to a string cannot fail.
     match standing {
         Standing::UpToDate(manifest, changes) => {
-            let summary = up_to_date(sink, manifest, changes.clone());
-            return Ok(summary);
+            let _ = writeln!(
+                out,
+                "plan      {}\nup to date: {} in {}",
+                manifest.plan,
+                counted(manifest.samples, "sample"),
+                counted(manifest.shards().count() as u64, "shard"),
+            );
+            if *changes != Changes::default() {
+                let _ = writeln!(out, "changes   {}", changes.text());
+            }
         }
         Standing::Begun(stored) => {
             let plan = &stored.plan;
-            out.push_str(&format!(
-                "plan      {}\nbegun     {} in {}, {}: the next run goes on with it\n",
+            let _ = writeln!(
+                out,
+                "plan      {}\nbegun     {} in {}, {}: the next run goes on with it",
                 stored.digest,
                 counted(plan.samples(), "sample"),
                 counted(plan.shards.len() as u64, "shard"),
                 bytes_text(plan.bytes())
-            ));
+            );
         }
         Standing::New(draft, changes) => {
-            // Writing to a string cannot fail.
             let _ = write_description(&mut out, draft, source);
             if draft.plan.base.is_some() {
-                out.push_str(&format!("changes   {}\n", changes.text()));
+                let _ = writeln!(out, "changes   {}", changes.text());
             }
             // A format whose shards are not compressed has nothing to tell.
             if draft.plan.recipe.format != Format::Parquet {

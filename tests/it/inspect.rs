@@ -221,6 +221,9 @@ fn a_conversion_that_meets_a_damaged_index_of_its_own_says_so() {
     let data = Dataset::new().class("cat", 6);
     let output = data.convert(&[]);
     flip(&output.path.join("index/train-00000.parquet"), 100);
+    // It reads none of a dataset that is up to date.
+    data.convert_to(&output.path, &[]).exits(0);
+    fs::remove_file(output.path.join("manifest.json")).unwrap();
     let before = output.digests();
     data.convert_to(&output.path, &[])
         .exits(4)

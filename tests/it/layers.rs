@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
     (
         "stages",
         &[
-            "pipeline", "publish", "verify", "repair", "resume", "gc", "foreign",
+            "pipeline", "publish", "growth", "verify", "repair", "resume", "gc", "foreign",
         ],
     ),
     (

@@ -236,9 +236,10 @@ fn a_source_that_is_not_the_one_is_refused_and_nothing_is_written() {
     let output = data.convert(&["--shards", "3"]);
     fs::remove_file(shard(&output.path, 1)).unwrap();
     let damaged = output.digests();
-    let other = varied()
-        .file("train/dog/more.jpg", picture("more"))
-        .file("train/dog/more.txt", "x");
+    let mut other = varied();
+    for number in 0..20 {
+        other = other.file(&format!("train/dog/{number:03}.jpg"), picture("other"));
+    }
     repair(&output, Some(&other.source())).exits(4).says(&[
         "LOST",
         "data/train-00001.tar",

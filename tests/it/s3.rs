@@ -584,7 +584,7 @@ fn of_two_plans_one_wins_and_a_lost_reply_is_no_second_plan() {
     bucket
         .convert(&["--seed", "9"])
         .exits(10)
-        .says(&["belongs to another plan"]);
+        .says(&["was made with other options (seed)"]);
     assert_same(&before, &bucket.server.objects("out/"));
 }
 

@@ -135,9 +135,9 @@ impl Dataset {
         let other = Dataset::new().class("other", 2);
         let published = other.convert(&[]);
         let before = published.digests();
-        // The source is looked at before the destination's owner, except where only packing finds what is wrong.
+        // Whichever is seen first: what is wrong here, or that it is another dataset's destination.
         let again = self.convert_to(&published.path, flags);
-        again.exits(code).says(words);
+        assert!([code, 10].contains(&again.code), "{}", again.err);
         assert_eq!(
             before,
             published.digests(),
