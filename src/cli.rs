@@ -47,6 +47,9 @@ pub(crate) enum Verb {
     /// Make damaged or missing shards and indexes again, byte for byte as they were published
     #[command(after_help = EXIT_CODES)]
     Repair(RepairArgs),
+    /// Merge small shards, which many small additions leave behind, into large ones
+    #[command(after_help = EXIT_CODES)]
+    Compact(CompactArgs),
     /// Remove what killed runs left behind: partial files and unfinished multipart uploads
     #[command(after_help = EXIT_CODES)]
     Gc(GcArgs),
@@ -198,6 +201,37 @@ pub(crate) struct RepairArgs {
     pub(crate) source: Option<String>,
     /// Print what would be repaired, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// The images it was made from, or more of them [default: where they were, when `plan` stored the plan]
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
+    /// The file given as --labels before
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_LABELS")]
+    pub(crate) labels: Option<OsString>,
+    /// The file given as --synsets before
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "labels",
+        env = "SHARDPACK_SYNSETS"
+    )]
+    pub(crate) synsets: Option<OsString>,
+    /// The file given as --class-names before
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_CLASS_NAMES")]
+    pub(crate) class_names: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Print what would be done, and write nothing
+    #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,

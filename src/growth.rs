@@ -70,18 +70,19 @@ impl Changes {
     /// For people, in one line.
     pub fn text(&self) -> String {
         let of = [
-            (self.new, "new samples"),
-            (self.changed, "changed"),
-            (self.deleted, "gone"),
-            (self.new_classes.len() as u64, "new classes"),
-            (self.kept, "shards stay"),
-            (self.rebuilt, "made again"),
-            (self.merged, "merged"),
+            ("new", self.new),
+            ("changed", self.changed),
+            ("gone", self.deleted),
+            ("waiting for more", self.waiting),
+            ("new classes", self.new_classes.len() as u64),
+            ("shards kept", self.kept),
+            ("made again", self.rebuilt),
+            ("merged", self.merged),
         ];
         let parts: Vec<String> = of
             .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{} {what}", count_text(count)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(what, count)| format!("{what} {}", count_text(count)))
             .collect();
         match parts.is_empty() {
             true => "none".to_owned(),

@@ -69,6 +69,23 @@ pub fn main() -> u8 {
             let source = args.source.as_deref();
             command::repair::run(&args.destination, source, args.dry_run, running)
         }),
+        Verb::Compact(args) => run("compact", &args.common, |running| {
+            let policy = settings::policy(&args.policy)?;
+            let files = settings::Files {
+                labels: args.labels.clone(),
+                synsets: args.synsets.clone(),
+                class_names: args.class_names.clone(),
+            };
+            let source = args.source.as_deref();
+            command::compact::run(
+                &args.destination,
+                source,
+                files,
+                policy,
+                args.dry_run,
+                running,
+            )
+        }),
         Verb::Gc(args) => run("gc", &args.common, |running| {
             let rules = settings::gc(&args)?;
             command::gc::run(&args.destination, &rules, running)

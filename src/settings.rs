@@ -127,9 +127,19 @@ pub struct Planning {
     pub keep_zero_length: bool,
     /// How to go on from what is published.
     pub growth: Growth,
-    labels: Option<OsString>,
-    synsets: Option<OsString>,
-    class_names: Option<OsString>,
+    /// Files that flags name.
+    pub files: Files,
+}
+
+/// Files that say more of the images than their directories do.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// What class each image is of.
+    pub labels: Option<OsString>,
+    /// What class the numbers in `labels` are.
+    pub synsets: Option<OsString>,
+    /// What classes are called for people.
+    pub class_names: Option<OsString>,
 }
 
 /// The content of a file that a flag names, and its name for messages.
@@ -150,15 +160,13 @@ impl Planning {
             recipe,
             keep_zero_length: false,
             growth: Growth::default(),
-            labels: None,
-            synsets: None,
-            class_names: None,
+            files: Files::default(),
         }
     }
 
     /// What these classes are called for people; empty when nobody said.
     pub fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
-        match &self.class_names {
+        match &self.files.class_names {
             None => Ok(Vec::new()),
             Some(path) => {
                 let (name, text) = read(path)?;
@@ -169,7 +177,7 @@ impl Planning {
 
     /// The same where the first classes are called `before` already: one that the file does not name stays so.
     pub fn class_texts_after(&self, classes: &[String], before: &[String]) -> Result<Vec<String>> {
-        let missing = match &self.class_names {
+        let missing = match &self.files.class_names {
             None if before.is_empty() => return Ok(Vec::new()),
             None => &classes[before.len().min(classes.len())..],
             Some(path) => {
@@ -194,8 +202,8 @@ impl Planning {
 
     /// The rules by which the source is scanned.
     pub fn rules(&self) -> Result<Rules> {
-        let synsets = self.synsets.as_ref().map(read).transpose()?;
-        let labels = match &self.labels {
+        let synsets = self.files.synsets.as_ref().map(read).transpose()?;
+        let labels = match &self.files.labels {
             None => None,
             Some(path) => {
                 let (name, text) = read(path)?;
@@ -458,9 +466,11 @@ pub(crate) fn planning(
             compact: false,
             frozen: growth.classes == cli::Classes::Frozen,
         },
-        labels: args.labels.clone(),
-        synsets: args.synsets.clone(),
-        class_names: args.class_names.clone(),
+        files: Files {
+            labels: args.labels.clone(),
+            synsets: args.synsets.clone(),
+            class_names: args.class_names.clone(),
+        },
         ..Planning::new(source, destination, recipe)
     })
 }

@@ -419,11 +419,11 @@ impl Verification<'_> {
         extra.sort();
         let known = match extra.is_empty() {
             true => HashSet::new(),
-            false => self.known_names(manifest)?,
+            false => self.known_stems(manifest)?,
         };
         for name in extra {
             let what = "not in the manifest: a reader that globs would take it";
-            match known.contains(name) {
+            match known.contains(stem(name)) {
                 true => lock(&shared.report).notes.push(Finding::new(
                     name,
                     "of an earlier snapshot, or of one that is being made: `shardpack gc` removes what is not needed",
@@ -473,14 +473,15 @@ impl Verification<'_> {
         Ok(whole)
     }
 
-    /// Shards, and their indexes, that other plans than that of the manifest may have left.
-    fn known_names(&self, manifest: &Manifest) -> Result<HashSet<String>> {
-        let mut known = resume::stored_names(self.sink)?;
+    /// Stems of the shards, and of their indexes, that other plans than that of the manifest may have left.
+    fn known_stems(&self, manifest: &Manifest) -> Result<HashSet<String>> {
+        let names = resume::stored_names(self.sink)?;
+        let mut known: HashSet<String> = names.iter().map(|name| stem(name).to_owned()).collect();
         let digests = HashSet::from([manifest.plan.as_str()]);
         for stored in resume::plans(self.sink, &digests)?.values() {
             for name in stored.plan.dataset().into_values().flatten() {
-                known.remove(name);
-                known.remove(&index_name(name));
+                known.remove(stem(name));
+                known.remove(stem(&index_name(name)));
             }
         }
         Ok(known)
@@ -878,6 +879,14 @@ fn not_as_planned(
         Finding::new(MANIFEST, what).values(text(true), text(false))
     })
     .collect()
+}
+
+/// What a shard, its index and files for readers that describe it alone have in common.
+fn stem(name: &str) -> &str {
+    let file = name.rfind('/').map_or(0, |slash| slash + 1);
+    name[file..]
+        .find('.')
+        .map_or(name, |dot| &name[..file + dot])
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

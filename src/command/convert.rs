@@ -54,9 +54,6 @@ pub fn on(
             (plan::store_plan(&draft, sink)?, changes)
         }
     };
-    if let Some(changes) = &changes {
-        tracing::info!("since it was published: {}", changes.text());
-    }
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;
     let packed = pack::pack(
         &stored,

@@ -1,6 +1,7 @@
 //! One verb a file: open the stores, call the stage, say what was done.
 
 pub mod cat;
+pub mod compact;
 pub mod convert;
 pub mod gc;
 pub mod index;

@@ -66,15 +66,16 @@ pub fn on(
     if dry_run {
         return describe(&standing, source.as_ref());
     }
-    let stored = match standing {
+    let (stored, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
             sink.sweep()?;
             return Ok(up_to_date(sink, &manifest, changes));
         }
-        Standing::Begun(stored) => *stored,
-        Standing::New(draft, _) => {
+        Standing::Begun(stored) => (*stored, None),
+        Standing::New(draft, changes) => {
             tell_saving(&draft, source.as_ref())?;
-            store_plan(&draft, sink)?
+            let changes = draft.plan.base.is_some().then_some(changes);
+            (store_plan(&draft, sink)?, changes)
         }
     };
     let location = store::absolute(&planning.source);
@@ -82,6 +83,7 @@ pub fn on(
     Ok(Summary {
         done: "planned",
         changed: Some(true),
+        changes,
         destination: Some(sink.to_string()),
         plan: Some(stored.digest),
         samples: stored.plan.samples(),

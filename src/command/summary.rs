@@ -121,6 +121,11 @@ impl Summary {
             out.push_str(&format!(", {destination}"));
         }
         out.push('\n');
+        if let Some(changes) = &self.changes
+            && *changes != Changes::default()
+        {
+            out.push_str(&format!("changes   {}\n", changes.text()));
+        }
         let remarks = [("skipped", &self.skipped), ("odd", &self.odd)];
         for (what, remarks) in remarks {
             if remarks.is_empty() {

@@ -34,6 +34,8 @@ mod s3;
 mod mutations;
 // What is damaged or missing is made again.
 mod repair;
+// Sources that grow and change after they were published.
+mod growth;
 // Every format and compression, reader indexes, and shards of others.
 mod formats;
 // The examples of README.md and docs/.

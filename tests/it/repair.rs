@@ -238,7 +238,7 @@ fn a_source_that_is_not_the_one_is_refused_and_nothing_is_written() {
     let damaged = output.digests();
     let mut other = varied();
     for number in 0..20 {
-        other = other.file(&format!("train/dog/{number:03}.jpg"), picture("other"));
+        other = other.file(format!("train/dog/{number:03}.jpg"), picture("other"));
     }
     repair(&output, Some(&other.source())).exits(4).says(&[
         "LOST",
