@@ -144,7 +144,11 @@ fn made(sink: &dyn Sink, stored: &Stored) -> Result<Made> {
         .filter(|(_, record)| record.is_none())
         .map(|(shard, _)| shard.name.clone())
         .collect();
-    Ok((records.into_iter().flatten().map(entry).collect(), missing))
+    let entries = records
+        .into_iter()
+        .flatten()
+        .map(|(footer, whole)| Ok(entry((footer, whole?))));
+    Ok((entries.collect::<Result<_>>()?, missing))
 }
 
 fn not_packed(sink: &dyn Sink, missing: &[String], of: usize) -> Option<Error> {
@@ -316,13 +320,19 @@ fn disagreement(sink: &dyn Sink, ours: &Manifest, theirs: &[u8]) -> Error {
 }
 
 /// Reads an index file: its footer, and its length and checksum.
-fn read(sink: &dyn Sink, index: &str) -> Result<(Footer, (u64, u32))> {
-    let damaged = |what| Error::new(Kind::Damage, format!("{sink}/{index}: {what}"));
+fn read(sink: &dyn Sink, index: &str) -> Result<(Footer, Result<(u64, u32)>)> {
+    let damaged = |what: &str| Error::new(Kind::Damage, format!("{sink}/{index}: {what}"));
     let file = sink.get(index)?.ok_or_else(|| damaged("it vanished"))?;
     let size = file.len() as u64;
     let footer =
         Footer::decode(index, &file, size)?.map_err(|_| damaged("its footer cannot be found"))?;
-    Ok((footer, (size, crc32fast::hash(&file))))
+    let whole = Footer::of_file(index, &file)
+        .map(|_| (size, crc32fast::hash(&file)))
+        .map_err(|error| {
+            let remedy = "remove it and run again, then its shard is packed again; `shardpack verify` tells of published ones";
+            damaged(&format!("{error}: {remedy}"))
+        });
+    Ok((footer, whole))
 }
 
 fn entry((footer, (size, crc32)): (Footer, (u64, u32))) -> (ShardEntry, Footer) {

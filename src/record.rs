@@ -494,6 +494,15 @@ impl Footer {
         footer_of(name, &metadata).map(Ok)
     }
 
+    /// The footer of a whole index, every byte of which is compared with its checksums.
+    pub fn of_file(name: &str, file: &Bytes) -> Result<Self> {
+        let footer = Self::decode(name, file, file.len() as u64)?
+            .map_err(|_| damaged(name, "it is too short"))?;
+        let end = footer_length(file).unwrap_or(0) + PARQUET_END + SEAL;
+        footer.check_pages(name, &file[..file.len() - end])?;
+        Ok(footer)
+    }
+
     fn check_pages(&self, name: &str, pages: &[u8]) -> Result<()> {
         let actual = crate::checksum::crc_text(crc32fast::hash(pages));
         if pages.len() as u64 != self.rows_bytes || actual != self.rows_crc32 {
@@ -536,10 +545,7 @@ fn check_seal(name: &str, sealed: &[u8]) -> Result<()> {
 
 /// Opens an index file. The parquet crate panics over some damage: every byte is compared with its checksum first.
 fn open(name: &str, file: &Bytes) -> Result<(SerializedFileReader<Bytes>, Footer)> {
-    let footer = Footer::decode(name, file, file.len() as u64)?
-        .map_err(|_| damaged(name, "it is too short"))?;
-    let end = footer_length(file).unwrap_or(0) + PARQUET_END + SEAL;
-    footer.check_pages(name, &file[..file.len() - end])?;
+    let footer = Footer::of_file(name, file)?;
     let reader = SerializedFileReader::new(file.clone()).map_err(|error| damaged(name, error))?;
     Ok((reader, footer))
 }

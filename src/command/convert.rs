@@ -1,11 +1,11 @@
 //! `convert`: plan, pack and publish in one process.
 
 use super::plan::Standing;
+use super::publish::finish;
 use super::summary::Summary;
 use super::{pack, plan};
 use crate::error::Result;
 use crate::policy::Policy;
-use crate::publish::publish;
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
 use crate::store::{self, Sink};
@@ -72,14 +72,5 @@ pub fn on(
     if let Some(fan_out) = fan_out {
         return pack::end_part(&stored, sink, fan_out, packed, running);
     }
-    running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink, &stored, running.memory)?;
-    Ok(Summary {
-        done: "published",
-        destination: Some(sink.to_string()),
-        plan: Some(stored.digest),
-        samples: manifest.samples,
-        bytes: manifest.bytes,
-        ..packed
-    })
+    finish(&stored, sink, packed, running)
 }

@@ -1,12 +1,12 @@
 //! `pack`: write this worker's shards of the stored plan; those with a record are not touched.
 
 use super::plan::planned_source;
+use super::publish::finish;
 use super::summary::Summary;
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::pipeline::{self, Run};
 use crate::policy::Policy;
-use crate::publish::publish;
 use crate::record::Remark;
 use crate::resume::{self, Stored};
 use crate::scheduler::Worker;
@@ -80,15 +80,7 @@ pub fn end_part(
         );
         return Ok(packed);
     }
-    running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink, stored, running.memory)?;
-    Ok(Summary {
-        done: "published",
-        samples: manifest.samples,
-        shards: manifest.shards().count() as u64,
-        bytes: manifest.bytes,
-        ..packed
-    })
+    finish(stored, sink, packed, running)
 }
 
 /// Packs what has no record yet; refuses, with all of them named, when samples at fault were found.

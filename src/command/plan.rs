@@ -106,6 +106,8 @@ pub fn up_to_date(sink: &dyn Sink, manifest: &Manifest, changes: Changes) -> Sum
         shards_reused: shards,
         bytes: manifest.bytes,
         changes: Some(changes),
+        skipped: manifest.skipped.clone(),
+        odd: manifest.odd.clone(),
         ..Summary::default()
     }
 }

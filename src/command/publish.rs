@@ -8,7 +8,7 @@ use super::summary::{Summary, write_file};
 use crate::error::Result;
 use crate::manifest::MANIFEST;
 use crate::publish::publish;
-use crate::resume;
+use crate::resume::{self, Stored};
 use crate::sample::hex;
 use crate::settings::Running;
 use crate::store::{self, Sink};
@@ -31,17 +31,27 @@ pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Resul
 pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
     let stored = resume::load(sink)?;
     sink.sweep()?;
+    finish(&stored, sink, Summary::default(), running)
+}
+
+/// Publishes a plan all of whose shards are packed; adds what is published then to what `packed` says.
+pub fn finish(
+    stored: &Stored,
+    sink: &dyn Sink,
+    packed: Summary,
+    running: &Running,
+) -> Result<Summary> {
     running.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(sink, &stored, running.memory)?;
+    let manifest = publish(sink, stored, running.memory)?;
     Ok(Summary {
         done: "published",
         destination: Some(sink.to_string()),
-        plan: Some(stored.digest),
+        plan: Some(stored.digest.clone()),
         samples: manifest.samples,
         shards: manifest.shards().count() as u64,
         bytes: manifest.bytes,
         skipped: manifest.skipped,
         odd: manifest.odd,
-        ..Summary::default()
+        ..packed
     })
 }

@@ -488,6 +488,20 @@ fn every_format_goes_on_and_its_reader_indexes_with_it() {
 }
 
 #[test]
+fn the_manifests_of_later_snapshots_are_as_the_schema_says() {
+    let grown = Grown::new();
+    grown.add(&["cat/a.jpg"]).publishes(&[]);
+    grown.edit("cat/0003.jpg").remove(&["dog/0004.jpg"]);
+    grown.publishes(&["--on-change", "rebuild"]);
+    let manifest = grown.output.manifest();
+    let errors: Vec<_> = crate::manifest::schema()
+        .iter_errors(&manifest)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
 fn a_reader_index_that_was_added_is_made_of_the_next_snapshot_too() {
     let grown = Grown::new();
     grown.output.verb("index", &["--index", "wids"]).exits(0);

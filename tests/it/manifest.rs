@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Dataset, picture, png};
 
-fn schema() -> jsonschema::Validator {
+pub(crate) fn schema() -> jsonschema::Validator {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/manifest.schema.json");
     let text = fs::read(path).unwrap();
     jsonschema::validator_for(&serde_json::from_slice(&text).unwrap()).unwrap()
