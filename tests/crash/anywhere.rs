@@ -229,6 +229,33 @@ fn a_second_snapshot_on_disk_that_ends_at_any_operation_or_step_is_gone_on_with(
 }
 
 #[test]
+fn a_dataset_on_disk_that_grew_and_changed_is_gone_on_with_from_any_operation_or_step() {
+    let scenario = Scenario {
+        name: "a later conversion on disk",
+        world: LOCAL,
+        data: Data::grown(),
+        earlier: EARLY,
+        verbs: CONVERT,
+        damage: none,
+    };
+    scenario.holds(OPERATIONS);
+    scenario.holds(STEPS);
+}
+
+#[test]
+fn a_dataset_on_s3_that_grew_and_changed_is_gone_on_with_by_workers_from_any_request() {
+    let scenario = Scenario {
+        name: "later plan, 3 packers, publish on S3",
+        world: S3,
+        data: Data::grown(),
+        earlier: EARLY,
+        verbs: WORKERS,
+        damage: none,
+    };
+    scenario.holds(Points::Requests);
+}
+
+#[test]
 fn a_conversion_to_s3_that_ends_at_any_operation_is_gone_on_with() {
     let scenario = Scenario {
         name: "convert to S3",
