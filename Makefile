@@ -10,7 +10,7 @@ GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
 PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench interop interop-heavy interop-all soak clean
+.PHONY: help build demo test check bench scale interop interop-heavy interop-all soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ interop-all: $(HEAVY) build $(GARAGE) ## all of these, and S3 on Garage (the fir
 
 bench: $(HEAVY) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
 	cargo bench --bench compare
+
+scale: ## what planning and publishing cost for 10 million samples (needs 4 GB of memory, 2 GB of disk, a few minutes)
+	cargo bench --bench scale
 
 # Each pass has seeds of its own; one that fails is tried again with SHARDPACK_SEED=N.
 soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES (30)

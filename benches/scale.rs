@@ -1,0 +1,399 @@
+//! `make scale`: what planning, packing and publishing cost where there are millions of samples and thousands of shards.
+//!
+//! Nothing is simulated but the images: the listing is made in memory, shards are files of the right length without content, and
+//! their indexes are real. Each step is a process of its own, so that its memory is its own.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `SCALE_SAMPLES` | samples (10000000) |
+//! | `SCALE_SHARDS` | shards (10000) |
+//! | `SCALE_WORKERS` | workers that share them (1000) |
+//! | `SCALE_DIR` | where the dataset is made, and removed (`target/scale`); needs 2 GB |
+
+use std::env;
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use shardpack::error::Result;
+use shardpack::growth::{Grown, Growth, grow};
+use shardpack::listing::{Dir, Listing};
+use shardpack::manifest::Manifest;
+use shardpack::plan::Ordered;
+use shardpack::probe::Validate;
+use shardpack::publish::publish;
+use shardpack::recipe::{Cut, Recipe};
+use shardpack::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
+use shardpack::resume;
+use shardpack::sample::Version;
+use shardpack::scan::{Scan, scan};
+use shardpack::scheduler::Worker;
+use shardpack::settings::rules_of;
+use shardpack::signal::Stop;
+use shardpack::store::{self, Access, Kept, Leftover, ShardWriter, Sink};
+
+type Done = std::result::Result<(), Box<dyn Error>>;
+
+const CLASSES: u64 = 1000;
+const IMAGE_BYTES: u64 = 110_000;
+const MEMORY: u64 = 1 << 30;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    // `cargo test --all-targets` starts this too.
+    if !words.iter().any(|word| word == "--bench") {
+        println!("run `make scale`");
+        return ExitCode::SUCCESS;
+    }
+    let done = match words[0].as_str() {
+        "plan" => plan(),
+        "worker" => worker(),
+        "records" => records(),
+        "publish" => publish_all(),
+        "grow" => grow_by_some(),
+        _ => all(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scale: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(usual)
+}
+
+fn samples() -> u64 {
+    number("SCALE_SAMPLES", 10_000_000)
+}
+
+fn directory() -> PathBuf {
+    env::var_os("SCALE_DIR").map_or_else(|| PathBuf::from("target/scale"), PathBuf::from)
+}
+
+fn all() -> Done {
+    let _ = fs::remove_dir_all(directory());
+    println!("samples                 {}", samples());
+    for step in ["plan", "worker", "records", "publish", "grow"] {
+        let status = Command::new(env::current_exe()?)
+            .args([step, "--bench"])
+            .status()?;
+        if !status.success() {
+            return Err(format!("{step}: {status}").into());
+        }
+    }
+    Ok(fs::remove_dir_all(directory())?)
+}
+
+/// What a listing of so many images looks like, evenly over the classes.
+fn listing(samples: u64) -> Result<Listing> {
+    let mut dirs = vec![Dir::new("")];
+    for class in 0..CLASSES {
+        let mut dir = Dir::new(format!("n{:08}", 1_440_764 + class * 9973));
+        for i in (class..samples).step_by(CLASSES as usize) {
+            let name = format!("n{:08}_{}.JPEG", 1_440_764 + class * 9973, i / CLASSES);
+            let version = Version::Mtime(1_325_376_000_000_000_000 + i as i64);
+            let size = IMAGE_BYTES / 2 + i * 7919 % IMAGE_BYTES;
+            assert!(dir.push(name.as_bytes(), size, &version));
+        }
+        dirs.push(dir);
+    }
+    Ok(Listing {
+        dirs,
+        ..Listing::default()
+    })
+}
+
+fn recipe() -> Recipe {
+    Recipe {
+        name: "scale".to_owned(),
+        format: Default::default(),
+        foreign: false,
+        schema: Default::default(),
+        label_base: 0,
+        compress: Default::default(),
+        indexes: Vec::new(),
+        missing: Default::default(),
+        order: Default::default(),
+        seed: 0,
+        cut: Cut::Shards(number("SCALE_SHARDS", 10_000)),
+        json: false,
+        sha256: false,
+        validate: Validate::Header,
+        splits: Vec::new(),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        labels: false,
+        allow_empty: false,
+    }
+}
+
+fn scanned(samples: u64) -> Result<Scan> {
+    scan(listing(samples)?, &rules_of(&recipe())?, "scale")
+}
+
+fn sink() -> Result<Box<dyn Sink>> {
+    let access = Access {
+        reads: Some(16),
+        open_files: 256,
+        memory: MEMORY,
+        ..Access::default()
+    };
+    store::sink(&directory().to_string_lossy(), &access)
+}
+
+fn tell(what: &str, value: impl fmt::Display) {
+    println!("{what:23} {value}");
+}
+
+fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let begun = Instant::now();
+    let made = work()?;
+    tell(what, format!("{:.2} s", begun.elapsed().as_secs_f64()));
+    Ok(made)
+}
+
+/// The most memory that this process had, in bytes.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+fn size_of(name: &str) -> u64 {
+    fs::metadata(directory().join(name)).map_or(0, |meta| meta.len())
+}
+
+fn plan() -> Done {
+    let listing = timed("listing, made", || listing(samples()))?;
+    let held = peak();
+    let rules = rules_of(&recipe())?;
+    let scan = timed("scan", || scan(listing, &rules, "scale"))?;
+    let source = timed("fingerprint", || Ok(scan.fingerprint(&[])))?;
+    let ordered = timed("order", || Ordered::new(scan, recipe(), Vec::new(), source))?;
+    let draft = timed("cut", || Ok(ordered.cut()))?;
+    let stored = timed("store the plan", || resume::store(sink()?.as_ref(), &draft))?;
+    let per_sample = |bytes: u64| format!("{:.0} B a sample", bytes as f64 / samples() as f64);
+    tell("memory of the listing", per_sample(held));
+    tell("memory at most", per_sample(peak()));
+    for name in ["plan.json", "samples.jsonl.zst"] {
+        let path = format!("_shardpack/plan/{}/{name}", stored.id);
+        tell(name, format!("{} B", size_of(&path)));
+    }
+    Ok(())
+}
+
+fn worker() -> Done {
+    let counting = Counting {
+        inner: sink()?,
+        bytes: AtomicU64::new(0),
+    };
+    let of = number("SCALE_WORKERS", 1000) as usize;
+    let (shards, samples) = timed("one worker's part", || {
+        let stored = resume::load(&counting)?;
+        let part = stored.plan.part(Worker { number: of / 2, of });
+        resume::done(&counting, &stored, &part)?;
+        let mut samples = 0;
+        for &shard in &part {
+            samples += resume::samples(&counting, &stored, shard)?.len();
+        }
+        Ok((part.len(), samples))
+    })?;
+    tell("its shards, samples", format!("{shards}, {samples}"));
+    let read = counting.bytes.load(Ordering::Relaxed);
+    tell("bytes of plan it reads", read);
+    tell("its memory at most", format!("{} MiB", peak() >> 20));
+    Ok(())
+}
+
+/// Makes shards without content, and the indexes that they would have.
+fn records() -> Done {
+    let sink = sink()?;
+    let stored = resume::load(sink.as_ref())?;
+    fs::create_dir_all(directory().join("data"))?;
+    fs::create_dir_all(directory().join("index"))?;
+    let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
+    timed("indexes, made", || {
+        store::at_once(2, &shards, |&shard| {
+            let planned = &stored.plan.shards[shard];
+            let mut record = ShardRecord {
+                split: planned.split.clone(),
+                plan: stored.digest.clone(),
+                bytes: planned.bytes,
+                ..ShardRecord::empty(&planned.name)
+            };
+            let mut offset = 0;
+            for sample in resume::samples(sink.as_ref(), &stored, shard)? {
+                let mut row = SampleRecord {
+                    key: sample.key,
+                    label: sample.label,
+                    source_path: sample.fields[0].path.clone(),
+                    offset,
+                    ..SampleRecord::default()
+                };
+                for field in sample.fields {
+                    offset += 512;
+                    row.fields.push(FieldRecord {
+                        name: field.name.to_string(),
+                        offset,
+                        length: field.size,
+                        crc32: field.size as u32,
+                    });
+                    offset += field.size.div_ceil(512) * 512;
+                }
+                row.length = offset - row.offset;
+                record.samples.push(row);
+            }
+            let written = |name: &str| {
+                let path = directory().join(name);
+                File::create(path).map_err(|error| shardpack::error::Error::io(name, error))
+            };
+            let length = |error| shardpack::error::Error::io(&planned.name, error);
+            written(&planned.name)?
+                .set_len(planned.bytes)
+                .map_err(length)?;
+            let index = record.encode(&stored.plan.names.classes)?;
+            let name = index_name(&planned.name);
+            written(&name)?;
+            fs::write(directory().join(&name), index)
+                .map_err(|error| shardpack::error::Error::io(&name, error))
+        })
+    })?;
+    Ok(())
+}
+
+fn publish_all() -> Done {
+    let sink = sink()?;
+    let stored = resume::load(sink.as_ref())?;
+    timed("publish", || publish(sink.as_ref(), &stored, MEMORY))?;
+    tell("manifest.json", format!("{} B", size_of("manifest.json")));
+    tell("memory at most", format!("{} MiB", peak() >> 20));
+    Ok(())
+}
+
+/// What a night costs on which a thousandth is new.
+fn grow_by_some() -> Done {
+    let sink = sink()?;
+    let sink = sink.as_ref();
+    let manifest = Manifest::load(sink)?.ok_or("no manifest")?;
+    let newest = resume::load(sink)?;
+    let more = samples() + samples() / 1000;
+    let begun = Instant::now();
+    let mut scan = scanned(more)?;
+    let source = scan.fingerprint(&[]);
+    let new_classes = scan.number_like(&manifest.names.classes);
+    let ordered = Ordered::new(scan, recipe(), Vec::new(), source)?;
+    tell(
+        "a night: list to order",
+        format!("{:.2} s", begun.elapsed().as_secs_f64()),
+    );
+    let grown = timed("a night: compare, cut", || {
+        let growth = Growth::default();
+        let stop = Stop::default();
+        grow(
+            sink,
+            &manifest,
+            &newest.plan,
+            ordered,
+            new_classes,
+            &growth,
+            &stop,
+        )
+    })?;
+    let Grown::Draft(draft, changes) = grown else {
+        return Err("nothing is new".into());
+    };
+    timed("a night: store", || resume::store(sink, &draft))?;
+    tell("changes", changes.text());
+    tell(
+        "memory at most",
+        format!("{:.0} B a sample", peak() as f64 / more as f64),
+    );
+    Ok(())
+}
+
+/// Counts what is read.
+struct Counting {
+    inner: Box<dyn Sink>,
+    bytes: AtomicU64,
+}
+
+impl Counting {
+    fn count(&self, bytes: &Bytes) {
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl Sink for Counting {
+    fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>> {
+        self.inner.create(name, bytes)
+    }
+    fn get(&self, name: &str) -> Result<Option<Bytes>> {
+        let got = self.inner.get(name)?;
+        got.iter().for_each(|bytes| self.count(bytes));
+        Ok(got)
+    }
+    fn range(&self, name: &str, offset: u64, length: usize) -> Result<Bytes> {
+        self.inner
+            .range(name, offset, length)
+            .inspect(|bytes| self.count(bytes))
+    }
+    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
+        self.inner.open(name)
+    }
+    fn put(&self, name: &str, body: &[u8]) -> Result<()> {
+        self.inner.put(name, body)
+    }
+    fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
+        self.inner.put_if_absent(name, body)
+    }
+    fn check_exclusive(&self, name: &str, body: &[u8]) -> Result<()> {
+        self.inner.check_exclusive(name, body)
+    }
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.inner.list(prefix)
+    }
+    fn sweep(&self) -> Result<u64> {
+        self.inner.sweep()
+    }
+    fn leftovers(&self) -> Result<Vec<Leftover>> {
+        self.inner.leftovers()
+    }
+    fn discard(&self, leftover: &Leftover) -> Result<()> {
+        self.inner.discard(leftover)
+    }
+    fn kept(&self, name: &str) -> Result<Kept> {
+        self.inner.kept(name)
+    }
+    fn requests(&self) -> usize {
+        self.inner.requests()
+    }
+    fn writing_bytes(&self) -> u64 {
+        self.inner.writing_bytes()
+    }
+    fn reading_bytes(&self) -> u64 {
+        self.inner.reading_bytes()
+    }
+    fn check_apart(&self, source: &str) -> Result<()> {
+        self.inner.check_apart(source)
+    }
+}
