@@ -275,11 +275,12 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
         let Some(text) = last else {
             return Ok(manifest);
         };
+        manifest = Manifest::decode(MANIFEST, &text)?;
+        // Before the manifest: once that is there, nobody looks after the others.
+        put_beside(sink, &manifest)?;
         if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
             sink.put(MANIFEST, &text)?;
         }
-        manifest = Manifest::decode(MANIFEST, &text)?;
-        put_beside(sink, &manifest)?;
     }
 }
 

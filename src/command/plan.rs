@@ -143,13 +143,9 @@ pub fn standing(
     sink.check_apart(&planning.source)?;
     let rules = planning.rules()?;
     running.counters.begin("scan", 0, 0, 0);
-    let (there, listing) = std::thread::scope(|scope| {
-        let there = scope.spawn(|| There::look(sink));
-        let listing = source.list();
-        (there.join(), listing)
-    });
-    let there = there.unwrap_or_else(|_| Err(Error::failed("a listing thread panicked")))?;
-    let listing = listing?;
+    // Before the source is listed: who claims the next generation has seen it later than the one before.
+    let there = There::look(sink)?;
+    let listing = source.list()?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
     let mut scan = scan(listing, &rules, &planning.source)?;

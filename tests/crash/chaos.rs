@@ -20,7 +20,13 @@ const CLEARING: f64 = 0.93;
 const RUNS: u32 = 200;
 
 /// What each seed does, by turns; the last verb finds everything done and a later snapshot there.
-const STORIES: [&[Verb]; 2] = [
+const STORIES: [&[Verb]; 3] = [
+    &[
+        Verb::Early,
+        Verb::Convert,
+        Verb::Index("wids"),
+        Verb::Convert,
+    ],
     &[Verb::Convert, Verb::Index("wids"), Verb::Convert],
     &[
         Verb::Plan,
@@ -64,12 +70,23 @@ fn weathers_seeds(name: &str, new: New, seeds: u64) {
     let begun = Instant::now();
     let first = number("SHARDPACK_SEED").unwrap_or(1);
     let seeds: Vec<u64> = (first..first + seeds).collect();
-    let data = Data::small();
-    let expected = STORIES.map(|verbs| undisturbed(new(&data), &Tree::new(), verbs));
+    let (grown, small) = (Data::grown(), Data::small());
+    let of_story = |story: usize| match story {
+        0 => &grown,
+        _ => &small,
+    };
+    let expected: Vec<Tree> = (0..STORIES.len())
+        .map(|story| undisturbed(new(of_story(story)), &Tree::new(), STORIES[story]))
+        .collect();
     let runs = AtomicU64::new(0);
     at_once(4, &seeds, |&seed| {
-        let story = (seed % 2) as usize;
-        let ran = weathers(&new(&data), seed, STORIES[story], &expected[story]);
+        let story = (seed % STORIES.len() as u64) as usize;
+        let ran = weathers(
+            &new(of_story(story)),
+            seed,
+            STORIES[story],
+            &expected[story],
+        );
         runs.fetch_add(ran, Ordering::Relaxed);
         Ok(())
     })

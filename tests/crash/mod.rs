@@ -111,6 +111,8 @@ struct Data {
     dir: TempDir,
     /// What it was like when [`Verb::Early`] was run.
     early: TempDir,
+    /// What it was like in between.
+    between: TempDir,
     cut: Cut,
 }
 
@@ -119,6 +121,7 @@ impl Data {
         Arc::new(Self {
             dir: pictured(pictures),
             early: directory(),
+            between: directory(),
             cut,
         })
     }
@@ -139,6 +142,7 @@ impl Data {
         ];
         Arc::new(Self {
             dir: pictured(&after),
+            between: pictured(&after[..6]),
             early: pictured(&before.map(|name| (name, 500))),
             cut: Cut::ShardSamples(2),
         })
@@ -177,6 +181,10 @@ impl Data {
 enum Verb {
     /// Converts what the source was like before.
     Early,
+    /// Plans that.
+    PlanEarly,
+    /// Converts what the source was like in between.
+    Between,
     Convert,
     Plan,
     Pack(usize, usize),
@@ -294,6 +302,14 @@ impl World {
             Verb::Early => {
                 let planning = self.data.planning_of(&self.data.early, seed);
                 command::convert::on(sink, &planning, Policy::Fail, None, false, &running)
+            }
+            Verb::Between => {
+                let planning = self.data.planning_of(&self.data.between, seed);
+                command::convert::on(sink, &planning, Policy::Fail, None, false, &running)
+            }
+            Verb::PlanEarly => {
+                let planning = self.data.planning_of(&self.data.early, seed);
+                command::plan::on(sink, &planning, false, &running)
             }
             Verb::Convert => {
                 command::convert::on(sink, &planning, Policy::Fail, None, false, &running)

@@ -111,19 +111,41 @@ const OTHER: u64 = 2;
 /// At each of its points a process stands still, as if its machine slept, while others do everything there is to do. Then it
 /// goes on.
 fn sleeps(name: &str, new: New, level: Level, verb: Verb) {
-    let begun = Instant::now();
-    let data = Data::small();
     let others: &[Verb] = &[Verb::Convert, Verb::Index("wids")];
+    sleeps_while(name, new, level, verb, &Data::small(), WORKERS, others);
+}
+
+/// The same while the source grows and changes, and that is published too.
+fn sleeps_long(name: &str, new: New, level: Level, verb: Verb) {
+    let workers: Vec<Verb> = [Verb::PlanEarly]
+        .iter()
+        .chain(&WORKERS[1..])
+        .copied()
+        .collect();
+    let others: &[Verb] = &[Verb::Early, Verb::Plan, Verb::Pack(0, 1), Verb::Publish];
+    sleeps_while(name, new, level, verb, &Data::grown(), &workers, others);
+}
+
+fn sleeps_while(
+    name: &str,
+    new: New,
+    level: Level,
+    verb: Verb,
+    data: &Arc<Data>,
+    workers: &[Verb],
+    others: &'static [Verb],
+) {
+    let begun = Instant::now();
     let before = match verb {
         Verb::Convert => Tree::new(),
         // A publisher begins when the shards are there, a worker when the plan is.
-        Verb::Publish => undisturbed(new(&data), &Tree::new(), &WORKERS[..4]),
-        _ => undisturbed(new(&data), &Tree::new(), &WORKERS[..1]),
+        Verb::Publish => undisturbed(new(data), &Tree::new(), &workers[..4]),
+        _ => undisturbed(new(data), &Tree::new(), &workers[..1]),
     };
-    let expected = undisturbed(new(&data), &before, others);
+    let expected = undisturbed(new(data), &before, others);
     let mut points = 0;
     loop {
-        let world = Arc::new(new(&data));
+        let world = Arc::new(new(data));
         world.fill(&before);
         let meanwhile = Arc::clone(&world);
         let fate = Fate::pause(level, points, move || meanwhile.succeeds(others));
@@ -151,6 +173,55 @@ fn a_process_that_wakes_up_after_others_published_its_plan_takes_nothing_back() 
     let operations = Level::Operations;
     sleeps("a publisher on S3", S3, operations, Verb::Publish);
     sleeps("a worker on S3", S3, operations, Verb::Pack(0, 2));
+}
+
+#[test]
+fn a_worker_that_wakes_up_after_the_next_generation_was_published_harms_nothing() {
+    for level in [Level::Operations, Level::Steps] {
+        sleeps_long("an old worker on disk", LOCAL, level, Verb::Pack(0, 2));
+        sleeps_long("an old publisher on disk", LOCAL, level, Verb::Publish);
+    }
+    sleeps_long(
+        "an old publisher on S3",
+        S3,
+        Level::Operations,
+        Verb::Publish,
+    );
+}
+
+/// A conversion that saw the source before others did claims nothing after them.
+#[test]
+fn a_conversion_that_saw_an_earlier_source_and_slept_publishes_nothing_over_a_later_one() {
+    let data = Data::grown();
+    let before = undisturbed(World::local(&data), &Tree::new(), EARLY);
+    let (mut asleep, mut lost) = (0, 0);
+    loop {
+        let world = Arc::new(World::local(&data));
+        world.fill(&before);
+        let meanwhile = Arc::clone(&world);
+        let theirs = Arc::new(std::sync::Mutex::new(Tree::new()));
+        let made = Arc::clone(&theirs);
+        let fate = Fate::pause(Level::Operations, asleep, move || {
+            meanwhile.succeeds(CONVERT);
+            *made.lock().unwrap() = meanwhile.tree();
+        });
+        let ended = world.run(Verb::Between, &fate);
+        let Some(place) = fate.place() else {
+            break;
+        };
+        asleep += 1;
+        if let Err(error) = ended {
+            lost += 1;
+            assert_eq!(error.kind(), Kind::Conflict, "{place}: {error}");
+            let mut theirs = theirs.lock().unwrap();
+            theirs.retain(|name, _| !name.ends_with(".tmp"));
+            let mut tree = world.tree();
+            tree.retain(|name, _| theirs.contains_key(name));
+            assert_same(&tree, &theirs, &place);
+        }
+    }
+    println!("an old listing: {asleep} points, lost at {lost}");
+    assert!(lost > 3);
 }
 
 /// The same with another plan: whoever claimed the destination first has it, and the other one ends without a trace in it.
