@@ -12,7 +12,7 @@ use crate::index;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
 use crate::recipe::{Cut, Missing};
-use crate::resume;
+use crate::resume::{self, Stored};
 use crate::sample::{Sample, SourcePath};
 use crate::signal::Stop;
 use crate::store::{Sink, at_once};
@@ -371,6 +371,27 @@ fn decide(
     let draft = ordered.cut_next(next);
     check_indexes(manifest, &draft.plan)?;
     Ok(Grown::Draft(Box::new(draft), changes))
+}
+
+/// Whether all samples of an unfinished plan are as they were when it was made, so that it can be finished.
+pub fn still_holds(
+    sink: &dyn Sink,
+    stored: &Stored,
+    ordered: &Ordered,
+    stop: &Stop,
+) -> Result<bool> {
+    let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
+    let depth = sink.requests().max(rayon::current_num_threads());
+    let hold = at_once(depth, &shards, |&number| {
+        stop.check()?;
+        let split = &stored.plan.shards[number].split;
+        let samples = resume::samples(sink, stored, number)?;
+        Ok(samples.iter().all(|sample| {
+            let there = ordered.find(split, &sample.key);
+            there.is_some_and(|number| ordered.sample(number) == *sample)
+        }))
+    })?;
+    Ok(hold.into_iter().all(|holds| holds))
 }
 
 /// The plan of a destination where a plan was stored and nothing published, which this one takes the place of.

@@ -1,6 +1,6 @@
 //! `convert`: plan, pack and publish in one process.
 
-use super::plan::Standing;
+use super::plan::{Since, Standing};
 use super::publish::finish;
 use super::summary::Summary;
 use super::{pack, plan};
@@ -36,14 +36,14 @@ pub fn on(
     if dry_run {
         return plan::describe(&standing, source.as_ref());
     }
-    let (stored, changes) = match standing {
+    let (stored, since, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
             sink.sweep()?;
             return Ok(plan::up_to_date(sink, &manifest, changes));
         }
-        Standing::Begun(stored) => {
+        Standing::Begun(stored, since) => {
             sink.sweep()?;
-            (*stored, None)
+            (*stored, since, None)
         }
         Standing::New(draft, changes) => {
             plan::tell_saving(&draft, source.as_ref())?;
@@ -51,7 +51,7 @@ pub fn on(
             running.budget(&draft.plan, source.as_ref(), sink)?;
             // The compact listing is not needed any more then, and packing wants the memory.
             let changes = draft.plan.base.is_some().then_some(changes);
-            (plan::store_plan(&draft, sink)?, changes)
+            (plan::store_plan(&draft, sink)?, Since::Nothing, changes)
         }
     };
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;
@@ -72,5 +72,10 @@ pub fn on(
     if let Some(fan_out) = fan_out {
         return pack::end_part(&stored, sink, fan_out, packed, running);
     }
-    finish(&stored, sink, packed, running)
+    let finished = finish(&stored, sink, packed, running)?;
+    match since {
+        Since::Nothing => Ok(finished),
+        // An earlier run's plan comes first, so that nothing of its work is lost.
+        Since::More => on(sink, planning, policy, None, dry_run, running),
+    }
 }

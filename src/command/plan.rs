@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::summary::{Summary, write_file};
 use crate::error::{Error, Kind, Result};
-use crate::growth::{Changes, Grown, OnChange, grow, start_over};
+use crate::growth::{Changes, Grown, OnChange, grow, start_over, still_holds};
 use crate::manifest::{MANIFEST, Manifest, STATE};
 use crate::plan::{Draft, Ordered};
 use crate::publish;
@@ -71,7 +71,7 @@ pub fn on(
             sink.sweep()?;
             return Ok(up_to_date(sink, &manifest, changes));
         }
-        Standing::Begun(stored) => (*stored, None),
+        Standing::Begun(stored, _) => (*stored, None),
         Standing::New(draft, changes) => {
             tell_saving(&draft, source.as_ref())?;
             let changes = draft.plan.base.is_some().then_some(changes);
@@ -122,12 +122,22 @@ pub fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
+/// What came into a source after a plan was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// Nothing: the plan is of the source as it is.
+    Nothing,
+    /// Something.
+    More,
+}
+
 /// What there is to do for a source and a destination.
 pub enum Standing {
     /// Nothing: everything is published.
     UpToDate(Box<Manifest>, Changes),
-    /// A plan of this source in this state, stored and not published, that goes on from what is published.
-    Begun(Box<Stored>),
+    /// A plan that was stored and not published, all of whose samples are as they were. What came into the source since is the
+    /// next plan's, if there is such.
+    Begun(Box<Stored>, Since),
     /// A plan that is not stored yet, or at least not published.
     New(Box<Draft>, Changes),
 }
@@ -179,14 +189,22 @@ pub fn standing(
             ));
         }
         if unchanged && newest.plan.generation > 1 {
-            return Ok(Standing::Begun(Box::new(newest)));
+            return Ok(Standing::Begun(Box::new(newest), Since::Nothing));
         }
+        if growth.full && !unchanged {
+            let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
+            return Ok(new(start_over(&newest.plan, ordered), all));
+        }
+        let goes_on = !unchanged && newest.plan.recipe == *recipe;
+        if goes_on {
+            scan.number_like(&newest.plan.names.classes);
+        }
+        let texts = planning.class_texts(&scan.classes)?;
         let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
-        let draft = match growth.full && !unchanged {
-            true => start_over(&newest.plan, ordered),
-            false => ordered.cut(),
-        };
-        return Ok(new(draft, all));
+        if goes_on && still_holds(sink, &newest, &ordered, &running.stop)? {
+            return Ok(Standing::Begun(Box::new(newest), Since::More));
+        }
+        return Ok(new(ordered.cut(), all));
     };
     let all_anew = newest
         .plan
@@ -198,7 +216,7 @@ pub fn standing(
             return Ok(Standing::UpToDate(Box::new(manifest), Changes::default()));
         }
         if newest.plan.goes_on_from(&manifest.plan) {
-            return Ok(Standing::Begun(Box::new(newest)));
+            return Ok(Standing::Begun(Box::new(newest), Since::Nothing));
         }
     }
     if manifest.recipe.foreign || (manifest.recipe != *recipe && !growth.full) {
@@ -220,6 +238,10 @@ pub fn standing(
     let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
     let plan = &newest.plan;
     let stop = &running.stop;
+    let goes_on = plan.goes_on_from(&manifest.plan) && plan.recipe == *recipe;
+    if goes_on && !growth.full && !growth.compact && still_holds(sink, &newest, &ordered, stop)? {
+        return Ok(Standing::Begun(Box::new(newest), Since::More));
+    }
     let grown = grow(sink, &manifest, plan, ordered, new_classes, growth, stop)?;
     Ok(match grown {
         Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
@@ -298,15 +320,19 @@ pub fn describe(standing: &Standing, source: &dyn Source) -> Result<Summary> {
                 let _ = writeln!(out, "changes   {}", changes.text());
             }
         }
-        Standing::Begun(stored) => {
+        Standing::Begun(stored, since) => {
             let plan = &stored.plan;
             let _ = writeln!(
                 out,
-                "plan      {}\nbegun     {} in {}, {}: the next run goes on with it",
+                "plan      {}\nbegun     {} in {}, {}: the next run goes on with it{}",
                 stored.digest,
                 counted(plan.samples(), "sample"),
                 counted(plan.shards.len() as u64, "shard"),
-                bytes_text(plan.bytes())
+                bytes_text(plan.bytes()),
+                match since {
+                    Since::Nothing => "",
+                    Since::More => ", and then with what came since",
+                }
             );
         }
         Standing::New(draft, changes) => {

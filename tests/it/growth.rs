@@ -566,43 +566,110 @@ fn workers_make_the_same_of_it_as_one_run() {
     assert_eq!(made, grown.output.digests());
 }
 
-#[test]
-fn an_unfinished_plan_gives_way_to_one_of_the_source_as_it_is_now() {
-    let grown = Grown::new();
-    let step = |verb: &str, flags: &[&str]| {
+impl Grown {
+    /// `plan` or `pack` or `publish` alone.
+    fn step(&self, verb: &str) -> Run {
         let mut command = shardpack(&[verb]);
         if verb == "plan" {
-            command.arg(grown.data.source()).args(FLAGS);
+            command.arg(self.data.source()).args(&self.flags);
         }
-        run(command.arg(&grown.output.path).args(flags))
-    };
+        run(command.arg(&self.output.path))
+    }
+
+    fn claims(&self) -> usize {
+        let claims = self.output.path.join("_shardpack/claims");
+        fs::read_dir(claims).unwrap().count()
+    }
+}
+
+#[test]
+fn an_unfinished_plan_is_finished_first_and_what_came_since_is_the_next_ones() {
+    let grown = Grown::new();
     grown.add(&["cat/a.jpg"]);
-    step("plan", &[]).exits(0);
-    step("pack", &[]).exits(0);
+    grown.step("plan").exits(0);
+    grown.step("pack").exits(0);
     // It was packed and not published; the source went on.
-    grown.add(&["cat/b.jpg"]).publishes(&[]);
-    assert_eq!(grown.samples().len(), 26);
+    let packed = stamps(&grown.output.path.join("data"));
+    grown.add(&["cat/b.jpg"]);
+    grown.again(&["--dry-run"]).says(&["what came since"]);
+    grown.publishes(&[]).says(&["published 26 samples"]);
+    let after = stamps(&grown.output.path.join("data"));
+    for (path, stamp) in packed {
+        assert_eq!(after.get(&path), Some(&stamp), "{path:?}");
+    }
+    let ends = ["data/train-00004.tar", "data/train-00005.tar"];
+    assert_eq!(grown.shards()[4..], ends);
+    assert_eq!(grown.output.manifest()["snapshot"], 3);
+    // Planned, and gone on with.
+    grown.add(&["cat/c.jpg", "dog/d.jpg"]);
+    let planned = grown.step("plan");
+    planned.exits(0).says(&["planned 2 samples", "new 2"]);
+    let before = grown.claims();
+    grown.publishes(&[]);
+    assert_eq!(before, grown.claims());
+}
+
+#[test]
+fn a_first_plan_that_was_interrupted_is_finished_although_the_source_grew() {
+    let data = Dataset::new().class("cat", 12).class("dog", 12);
+    let path = data.fresh();
+    let mut plan = shardpack(&["plan"]);
+    run(plan.arg(data.source()).arg(&path).args(FLAGS)).exits(0);
+    run(shardpack(&["pack", "--worker", "0/2"]).arg(&path)).exits(0);
+    let data = data.pictures(&["ant/0.jpg", "dog/new.jpg"]);
+    data.convert_to(&path, FLAGS)
+        .exits(0)
+        .says(&["published 26 samples"]);
+    holds(&data.source(), &path);
+    assert_eq!(manifest(&path)["snapshot"], 2);
+    assert_eq!(
+        manifest(&path)["classes"],
+        serde_json::json!(["cat", "dog", "ant"])
+    );
+}
+
+#[test]
+fn an_unfinished_plan_of_samples_that_changed_gives_way_to_one_of_the_source_as_it_is() {
+    let grown = Grown::new();
+    grown.add(&["cat/a.jpg"]);
+    grown.step("plan").exits(0);
+    grown.step("pack").exits(0);
+    grown.edit("cat/a.jpg").publishes(&[]);
+    assert_eq!(grown.samples().len(), 25);
     // No name is given twice: a late worker of the first writes beside the others.
-    let names = grown.shards();
-    assert_eq!(names[4], "data/train-00005.tar");
+    assert_eq!(grown.shards()[4], "data/train-00005.tar");
     grown
         .output
         .verify(&[])
         .exits(0)
         .says(&["of an earlier snapshot"]);
-    // Planned, half packed, and gone on with.
-    grown.add(&["cat/c.jpg", "dog/d.jpg"]);
-    step("plan", &[])
-        .exits(0)
-        .says(&["planned 2 samples", "new 2"]);
-    let before = fs::read_dir(grown.output.path.join("_shardpack/claims"))
-        .unwrap()
-        .count();
+    // One that was planned and is gone.
+    grown.add(&["cat/b.jpg"]);
+    grown.step("plan").exits(0);
+    grown.remove(&["cat/b.jpg"]).add(&["cat/c.jpg"]);
     grown.publishes(&[]);
-    let after = fs::read_dir(grown.output.path.join("_shardpack/claims"))
-        .unwrap()
-        .count();
-    assert_eq!(before, after, "the plan that was stored is gone on with");
+    assert_eq!(grown.samples().len(), 26);
+}
+
+#[test]
+fn workers_that_list_a_source_while_it_grows_lose_nothing_of_it() {
+    let grown = Grown::new();
+    for round in 0..3 {
+        grown.add(&[&format!("cat/{round}.jpg"), &format!("dog/{round}.jpg")]);
+        for worker in 0..3 {
+            // Each sees a source that has more; what was planned before is finished first.
+            grown.add(&[&format!("cat/{round}-{worker}.jpg")]);
+            let worker = format!("{worker}/3");
+            let flags = ["--worker", &worker, "--publish-when-complete"];
+            grown.again(&flags).exits(0);
+        }
+        // Another one has seen none of that.
+        let published = grown.output.manifest()["samples"].as_u64().unwrap();
+        assert!(published >= 26 + 5 * round, "{published} in round {round}");
+    }
+    grown.again(&[]).exits(0);
+    grown.holds();
+    assert_eq!(grown.samples().len(), 24 + 3 * 5);
 }
 
 #[test]
