@@ -2,6 +2,8 @@
 //!
 //! total = base + what the stores take + jobs × (lists and rows of the largest shard + buffers + read-ahead window).
 
+use std::path::{Path, PathBuf};
+
 use crate::error::{Error, Result};
 use crate::plan::{Plan, ShardPlan};
 use crate::probe::Validate;
@@ -154,17 +156,8 @@ pub fn default_memory() -> u64 {
             let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
             Some(kib << 10)
         });
-    let limit = |path: &str| {
-        std::fs::read_to_string(path)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
-    let group = cgroup_dir()
-        .and_then(|dir| limit(&format!("/sys/fs/cgroup{dir}/memory.max")))
-        .or_else(|| limit("/sys/fs/cgroup/memory.max"))
-        .or_else(|| limit("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = group_memory(&groups, Path::new("/sys/fs/cgroup"));
     let known = [machine, group]
         .into_iter()
         .flatten()
@@ -176,10 +169,32 @@ pub fn default_memory() -> u64 {
         .min(known / 4 * 3)
 }
 
-fn cgroup_dir() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    Some(line.trim_end_matches('/').to_owned())
+/// The smallest memory limit of this process's control groups and of those around them, in either version of the hierarchy. `groups` is
+/// the kernel's list of them, `root` where they are mounted.
+fn group_memory(groups: &str, root: &Path) -> Option<u64> {
+    let limit = |file: PathBuf| -> Option<u64> {
+        let text = std::fs::read_to_string(file).ok()?;
+        text.trim().parse().ok()
+    };
+    let limits = groups.lines().flat_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
+        let (mounted, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => return Vec::new(),
+        };
+        // In a container the path may be that of the host, of which nothing but the root is to be seen.
+        let own = Path::new(path.trim_start_matches('/'));
+        let around = own.ancestors().map(|group| mounted.join(group).join(file));
+        around.filter_map(limit).collect()
+    });
+    limits.min()
 }
 
 #[cfg(test)]
@@ -271,6 +286,32 @@ mod tests {
         assert_eq!(divide(700 << 20, 4, overhead(64), &plan).unwrap().jobs, 1);
         assert_eq!(divide(2500 << 20, 4, overhead(64), &plan).unwrap().jobs, 4);
         assert!(divide(256 << 20, 4, overhead(64), &plan).is_err());
+    }
+
+    #[test]
+    fn the_narrowest_control_group_around_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let set = |group: &str, file: &str, limit: &str| {
+            let group = root.path().join(group);
+            std::fs::create_dir_all(&group).unwrap();
+            std::fs::write(group.join(file), format!("{limit}\n")).unwrap();
+        };
+        let memory = |groups: &str| group_memory(groups, root.path());
+        assert_eq!(memory("0::/pod/main\n"), None);
+        set("pod/main", "memory.max", "max");
+        assert_eq!(memory("0::/pod/main\n"), None);
+        set("pod", "memory.max", "5000");
+        assert_eq!(memory("0::/pod/main\n"), Some(5000));
+        set("pod/main", "memory.max", "4000");
+        assert_eq!(memory("0::/pod/main\n"), Some(4000));
+        // The path of a host, seen from within a container.
+        set("", "memory.max", "6000");
+        assert_eq!(memory("0::/kubepods/burstable/x\n"), Some(6000));
+
+        set("memory/pod", "memory.limit_in_bytes", "3000");
+        set("memory", "memory.limit_in_bytes", "9223372036854771712");
+        let first = "5:cpu,cpuacct:/\n4:hugetlb,memory:/pod\n0::/\n";
+        assert_eq!(memory(first), Some(3000));
     }
 
     #[test]
