@@ -56,6 +56,9 @@ pub(crate) enum Verb {
     /// Describe finished shards to more readers; shards that somebody else made get a manifest first
     #[command(after_help = EXIT_CODES)]
     Index(IndexArgs),
+    /// Make a page about a dataset for people: splits, shards, classes, images, and a run if one is given
+    #[command(after_help = EXIT_CODES)]
+    Report(ReportArgs),
     /// Show what is in a dataset, or where one sample lies
     #[command(after_help = EXIT_CODES)]
     Inspect(InspectArgs),
@@ -83,6 +86,8 @@ pub(crate) struct ConvertArgs {
     /// Print what would be done, and write nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -146,6 +151,8 @@ pub(crate) struct PackArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
+    pub(crate) page: ReportFlag,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
@@ -157,6 +164,8 @@ pub(crate) struct PublishArgs {
     /// Write the SHA-256 of manifest.json to this file
     #[arg(long, value_name = "FILE", env = "SHARDPACK_OUT_DIGEST")]
     pub(crate) out_digest: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -187,6 +196,8 @@ pub(crate) struct VerifyArgs {
     /// Print the report as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -267,6 +278,36 @@ pub(crate) struct IndexArgs {
     pub(crate) index: Vec<String>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Where the page goes; `-` is stdout
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "report.html",
+        env = "SHARDPACK_OUTPUT"
+    )]
+    pub(crate) output: OsString,
+    /// Tell of this run too: the file that its --summary wrote
+    #[arg(long, value_name = "SUMMARY", env = "SHARDPACK_RUN")]
+    pub(crate) run: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// Telling people how a run went.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct ReportFlag {
+    /// Write a page about this run and the dataset to this file, also when the run fails: one HTML file without scripts
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_REPORT")]
+    pub(crate) report: Option<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -2,13 +2,16 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::cli::{self, Verb};
 use crate::command::summary::Summary;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
+use crate::history::Setup;
 use crate::progress::{Counters, Reporter, Show};
 use crate::settings::{FanOut, Running};
+use crate::signal::Stop;
 use crate::{command, settings};
 
 /// Parses the process's arguments, runs the verb, and gives the exit code.
@@ -18,18 +21,24 @@ pub fn main() -> u8 {
         Err(code) => return code,
     };
     match cli.verb {
-        Verb::Convert(args) => run("convert", &args.common, |running| {
-            let planning = settings::planning(
-                &args.source,
-                &args.destination,
-                &args.recipe,
-                args.policy.on_error,
-                &args.growth,
-            )?;
-            let policy = settings::policy(&args.policy)?;
-            let fan_out = settings::fan_out(&args.worker)?;
-            command::convert::run(&planning, policy, fan_out, args.dry_run, running)
-        }),
+        Verb::Convert(args) => run_with_page(
+            "convert",
+            &args.common,
+            &args.page,
+            &args.destination,
+            |running| {
+                let planning = settings::planning(
+                    &args.source,
+                    &args.destination,
+                    &args.recipe,
+                    args.policy.on_error,
+                    &args.growth,
+                )?;
+                let policy = settings::policy(&args.policy)?;
+                let fan_out = settings::fan_out(&args.worker)?;
+                command::convert::run(&planning, policy, fan_out, args.dry_run, running)
+            },
+        ),
         Verb::Plan(args) => run("plan", &args.common, |running| {
             let planning = settings::planning(
                 &args.source,
@@ -41,30 +50,48 @@ pub fn main() -> u8 {
             let told = settings::told(&args)?;
             command::plan::run(&planning, &told, args.dry_run, running)
         }),
-        Verb::Pack(args) => run("pack", &args.common, |running| {
-            let fan_out = FanOut {
-                worker: settings::worker(&args.worker)?,
-                publish: args.worker.publish_when_complete,
-            };
-            let policy = settings::policy(&args.policy)?;
-            command::pack::run(
-                &args.destination,
-                args.source.as_deref(),
-                fan_out,
-                policy,
-                running,
-            )
-        }),
-        Verb::Publish(args) => run("publish", &args.common, |running| {
-            let digest = args.out_digest.as_ref().map(Path::new);
-            command::publish::run(&args.destination, digest, running)
-        }),
-        Verb::Verify(args) => run("verify", &args.common, |running| {
-            let source = args.source.as_deref().or(args.source_argument.as_deref());
-            let level = settings::level(args.level, source)?;
-            let part = settings::partly(&args, level)?;
-            command::verify::run(&args.destination, level, source, &part, args.json, running)
-        }),
+        Verb::Pack(args) => run_with_page(
+            "pack",
+            &args.common,
+            &args.page,
+            &args.destination,
+            |running| {
+                let fan_out = FanOut {
+                    worker: settings::worker(&args.worker)?,
+                    publish: args.worker.publish_when_complete,
+                };
+                let policy = settings::policy(&args.policy)?;
+                command::pack::run(
+                    &args.destination,
+                    args.source.as_deref(),
+                    fan_out,
+                    policy,
+                    running,
+                )
+            },
+        ),
+        Verb::Publish(args) => run_with_page(
+            "publish",
+            &args.common,
+            &args.page,
+            &args.destination,
+            |running| {
+                let digest = args.out_digest.as_ref().map(Path::new);
+                command::publish::run(&args.destination, digest, running)
+            },
+        ),
+        Verb::Verify(args) => run_with_page(
+            "verify",
+            &args.common,
+            &args.page,
+            &args.destination,
+            |running| {
+                let source = args.source.as_deref().or(args.source_argument.as_deref());
+                let level = settings::level(args.level, source)?;
+                let part = settings::partly(&args, level)?;
+                command::verify::run(&args.destination, level, source, &part, args.json, running)
+            },
+        ),
         Verb::Repair(args) => run("repair", &args.common, |running| {
             let source = args.source.as_deref();
             command::repair::run(&args.destination, source, args.dry_run, running)
@@ -94,6 +121,10 @@ pub fn main() -> u8 {
             let names = settings::index_names(&args.index);
             command::index::run(&args.destination, &names, running)
         }),
+        Verb::Report(args) => run("report", &args.common, |running| {
+            let summary = args.run.as_ref().map(Path::new);
+            command::report::run(&args.destination, Path::new(&args.output), summary, running)
+        }),
         Verb::Inspect(args) => run("inspect", &args.common, |running| {
             command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
         }),
@@ -110,6 +141,28 @@ fn run(
     args: &cli::CommonArgs,
     work: impl FnOnce(&Running) -> Result<Summary>,
 ) -> u8 {
+    run_to_end(verb, args, None, work)
+}
+
+/// The same for a verb that can write a page about itself and its destination.
+fn run_with_page(
+    verb: &'static str,
+    args: &cli::CommonArgs,
+    page: &cli::ReportFlag,
+    destination: &str,
+    work: impl FnOnce(&Running) -> Result<Summary>,
+) -> u8 {
+    let path = page.report.as_ref().filter(|path| !path.is_empty());
+    let page = path.map(|path| (PathBuf::from(path), destination.to_owned()));
+    run_to_end(verb, args, page, work)
+}
+
+fn run_to_end(
+    verb: &'static str,
+    args: &cli::CommonArgs,
+    page: Option<(PathBuf, String)>,
+    work: impl FnOnce(&Running) -> Result<Summary>,
+) -> u8 {
     let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
     let show = match args.progress {
         _ if args.quiet => Show::None,
@@ -119,39 +172,116 @@ fn run(
         cli::Progress::None => Show::None,
     };
     log_to_stderr(args, show);
-    let started = std::time::Instant::now();
     let counters = Arc::new(Counters::default());
-    let result = settings::running(args, &counters).and_then(|running| {
-        let _reporter = Reporter::start(show, &counters);
-        work(&running)
+    let stop = Stop::default();
+    let running = settings::running(args, &counters, &stop);
+    let end = Arc::new(End {
+        verb,
+        started: Instant::now(),
+        started_at: settings::now(),
+        setup: running.as_ref().ok().map(Running::setup),
+        counters: Arc::clone(&counters),
+        log: args.log,
+        quiet: args.quiet,
+        summary: args.summary.as_ref().map(PathBuf::from),
+        page,
+        told: Mutex::new(()),
     });
-    let (mut summary, code) = match result {
-        Ok(summary) => {
-            let code = summary.exit_code;
-            (summary, code)
-        }
-        Err(error) => {
-            let code = error.kind().exit_code();
-            tell(&error, args.log);
-            (Summary::failed(&error), code)
+    let last = Arc::clone(&end);
+    let watched = stop.watch(
+        settings::deadline(|name| std::env::var(name).ok()),
+        move |error| last.tell_in_haste(error),
+    );
+    let (running, result) = match running {
+        Err(error) => (None, Err(error)),
+        Ok(running) => {
+            let result = watched.and_then(|()| {
+                let reporter = Reporter::start(show, &counters, settings::progress_file());
+                let result = work(&running);
+                reporter.end(result.is_ok());
+                result
+            });
+            (Some(running), result)
         }
     };
-    summary.end(verb, code, started.elapsed(), &counters);
-    // Damage is told even to those who want errors only.
-    if !args.quiet || code != 0 {
-        summary.print();
-    }
-    if let Some(path) = &args.summary
-        && let Err(error) = summary.write(&PathBuf::from(path))
-    {
-        tell(&error, args.log);
-        return if code == 0 {
-            error.kind().exit_code()
-        } else {
-            code
+    end.tell(result, running.as_ref())
+}
+
+/// What is told when a run ends, by whoever ends it.
+struct End {
+    verb: &'static str,
+    started: Instant,
+    started_at: String,
+    setup: Option<Setup>,
+    counters: Arc<Counters>,
+    log: cli::Log,
+    quiet: bool,
+    summary: Option<PathBuf>,
+    /// The file of the page, and the destination it is about.
+    page: Option<(PathBuf, String)>,
+    /// Held by who tells.
+    told: Mutex<()>,
+}
+
+impl End {
+    /// Tells how the run ended, and gives the exit code.
+    fn tell(&self, result: Result<Summary>, running: Option<&Running>) -> u8 {
+        let _telling = self.told.lock();
+        let (summary, interrupted) = match result {
+            Ok(summary) => (summary, false),
+            Err(error) => (self.failed(&error), stopped(&error)),
         };
+        // Who is told to stop has no time to read a dataset.
+        self.write(summary, running.filter(|_| !interrupted))
     }
-    code
+
+    /// The same for a run that does not end although it was told to, from another thread and right before the process ends.
+    fn tell_in_haste(&self, error: &Error) {
+        // The run ends by itself at this very moment: it only needs a little more time.
+        let Ok(telling) = self.told.try_lock() else {
+            return std::thread::sleep(Duration::from_millis(700));
+        };
+        self.write(self.failed(error), None);
+        // The run itself has nothing more to tell.
+        std::mem::forget(telling);
+    }
+
+    fn failed(&self, error: &Error) -> Summary {
+        tell(error, self.log);
+        Summary {
+            exit_code: error.kind().exit_code(),
+            destination: self.page.as_ref().map(|(_, place)| place.clone()),
+            ..Summary::failed(error)
+        }
+    }
+
+    fn write(&self, mut summary: Summary, running: Option<&Running>) -> u8 {
+        summary.end(self.verb, self.started.elapsed(), &self.counters);
+        summary.started_at.clone_from(&self.started_at);
+        summary.setup.clone_from(&self.setup);
+        let code = summary.exit_code;
+        // Damage is told even to those who want errors only.
+        if !self.quiet || code != 0 {
+            summary.print();
+        }
+        let told = [
+            self.summary.as_ref().map(|path| summary.write(path)),
+            self.page.as_ref().map(|(path, destination)| {
+                command::report::write(path, &summary, destination, running)
+            }),
+        ];
+        let mut codes = vec![code];
+        for error in told.into_iter().flatten().filter_map(Result::err) {
+            tell(&error, self.log);
+            codes.push(error.kind().exit_code());
+        }
+        codes.into_iter().find(|&code| code != 0).unwrap_or(0)
+    }
+}
+
+/// Whether a run ended because it was told to, or by an outage.
+fn stopped(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Interrupted(_) | Kind::Transient)
 }
 
 fn log_to_stderr(args: &cli::CommonArgs, show: Show) {

@@ -4,14 +4,18 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Result, reason};
 use crate::gc::Rules as Removal;
 use crate::growth::{Growth, OnChange};
+use crate::history::Setup;
 use crate::index;
 use crate::labels::Labels;
 use crate::plan::Plan;
@@ -99,6 +103,18 @@ impl Running {
     pub fn jobs_for(&self, shards: usize) -> usize {
         self.jobs
             .unwrap_or_else(|| balanced_jobs(self.cores, shards))
+    }
+
+    /// What a summary says of this.
+    pub fn setup(&self) -> Setup {
+        Setup {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cores: self.cores,
+            jobs: self.jobs,
+            reads: self.access.reads,
+            memory_bytes: self.memory,
+            fsync: self.access.fsync,
+        }
     }
 
     /// What each packer of this plan may hold, from this source to this sink.
@@ -651,8 +667,42 @@ pub(crate) fn gc(args: &cli::GcArgs) -> Result<Removal> {
     })
 }
 
+/// When the workflow that this run is a step of will end it; `variable` gives the environment.
+pub fn deadline(variable: impl Fn(&str) -> Option<String>) -> Option<SystemTime> {
+    let text = variable("ARGO_DEADLINE").filter(|text| !text.is_empty())?;
+    match OffsetDateTime::parse(&text, &Rfc3339) {
+        // Argo's way of saying that there is none: the year 1.
+        Ok(time) if time < OffsetDateTime::UNIX_EPOCH => None,
+        Ok(time) => Some(time.into()),
+        Err(error) => {
+            tracing::warn!(
+                "`ARGO_DEADLINE` is `{text}`, no time as of RFC 3339: {error}; going on without"
+            );
+            None
+        }
+    }
+}
+
+/// This moment as of RFC 3339, in UTC and whole seconds; empty if the clock is beyond such times.
+pub(crate) fn now() -> String {
+    let now = OffsetDateTime::now_utc().replace_nanosecond(0);
+    now.ok()
+        .and_then(|now| now.format(&Rfc3339).ok())
+        .unwrap_or_default()
+}
+
+/// Where a scheduler wants to read how far this run is.
+pub(crate) fn progress_file() -> Option<PathBuf> {
+    let path = std::env::var_os("ARGO_PROGRESS_FILE").filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
+
 /// Checks how to run.
-pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Result<Running> {
+pub(crate) fn running(
+    args: &cli::CommonArgs,
+    counters: &Arc<Counters>,
+    stop: &Stop,
+) -> Result<Running> {
     let positive = |flag: &str, value: usize| match value {
         0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
         value => Ok(value),
@@ -661,7 +711,6 @@ pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Resul
     // Half of the open files are left to everything else.
     let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let memory = args.memory.unwrap_or_else(default_memory);
-    let stop = Stop::on_signals()?;
     Ok(Running {
         jobs: args.jobs,
         cores: cores.min(positive("--jobs", args.jobs.unwrap_or(cores))?),
@@ -678,7 +727,7 @@ pub(crate) fn running(args: &cli::CommonArgs, counters: &Arc<Counters>) -> Resul
             stop: stop.clone(),
         },
         counters: Arc::clone(counters),
-        stop,
+        stop: stop.clone(),
     })
 }
 

@@ -6,7 +6,6 @@ use super::summary::Summary;
 use crate::checksum::crc_text;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry};
-use crate::recipe::{Compression, Recipe};
 use crate::record::{SampleRecord, ShardRecord};
 use crate::settings::Running;
 use crate::store::{self, Sink};
@@ -93,21 +92,6 @@ fn describe(manifest: &Manifest, destination: &str) -> String {
     out
 }
 
-fn format_text(recipe: &Recipe) -> String {
-    let format = recipe.layout().extension();
-    let made = match recipe.foreign {
-        true => ", made by somebody else",
-        false => "",
-    };
-    match recipe.compress {
-        Compression::None => format!("{format}{made}"),
-        Compression::Zstd { seekable: true, .. } => {
-            format!("{format}, {}, seekable{made}", recipe.compress)
-        }
-        compress => format!("{format}, {compress}{made}"),
-    }
-}
-
 fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> std::fmt::Result {
     writeln!(out, "dataset   {} ({destination})", manifest.name)?;
     writeln!(out, "plan      {}", manifest.plan)?;
@@ -119,7 +103,7 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
         classes(manifest.names.classes.len()),
         bytes_text(manifest.bytes)
     )?;
-    writeln!(out, "format    {}", format_text(&manifest.recipe))?;
+    writeln!(out, "format    {}", manifest.recipe.describe())?;
     let named = &manifest.names.classes[..manifest.names.classes.len().min(NAMED)];
     let more = if named.len() < manifest.names.classes.len() {
         ", …"

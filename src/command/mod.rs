@@ -10,6 +10,7 @@ pub mod pack;
 pub mod plan;
 pub mod publish;
 pub mod repair;
+pub mod report;
 pub mod summary;
 pub mod verify;
 

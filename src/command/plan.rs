@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::summary::{Summary, write_file};
+use super::summary::Summary;
 use crate::error::{Error, Kind, Result};
+use crate::file;
 use crate::growth::{Changes, Grown, OnChange, grow, start_over, still_holds};
 use crate::manifest::{MANIFEST, Manifest, STATE};
 use crate::plan::{Draft, Ordered};
@@ -46,10 +47,10 @@ pub fn run(planning: &Planning, told: &Told, dry_run: bool, running: &Running) -
             true => summary.shards.min(*most as u64),
             false => 0,
         };
-        write_file("--out-workers", path, workers.to_string().as_bytes())?;
+        file::write("--out-workers", path, workers.to_string().as_bytes())?;
     }
     if let Some(path) = &told.changed {
-        write_file("--out-changed", path, changed.to_string().as_bytes())?;
+        file::write("--out-changed", path, changed.to_string().as_bytes())?;
     }
     Ok(summary)
 }

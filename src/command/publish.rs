@@ -4,8 +4,9 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::summary::{Summary, write_file};
+use super::summary::Summary;
 use crate::error::Result;
+use crate::file;
 use crate::manifest::MANIFEST;
 use crate::publish::publish;
 use crate::resume::{self, Stored};
@@ -22,7 +23,7 @@ pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Resul
     if let Some(path) = digest {
         let manifest = sink.get(MANIFEST)?.unwrap_or_default();
         let digest = hex(&Sha256::digest(&manifest));
-        write_file("--out-digest", path, digest.as_bytes())?;
+        file::write("--out-digest", path, digest.as_bytes())?;
     }
     Ok(summary)
 }

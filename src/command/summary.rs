@@ -7,7 +7,9 @@ use serde::Serialize;
 
 use super::print;
 use crate::error::{Error, Result};
+use crate::file;
 use crate::growth::Changes;
+use crate::history::{History, Setup};
 use crate::progress::Counters;
 use crate::record::Remark;
 use crate::units::{bytes_text, count_text, counted, seconds_text};
@@ -58,15 +60,26 @@ pub struct Summary {
     pub push_backs: u64,
     /// Slow reads that were asked for a second time.
     pub hedges: u64,
+    /// Damage that `verify` found, the first of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
     /// Samples left out, with the reason.
     pub skipped: Vec<Remark>,
     /// Samples packed although something about them is odd.
     pub odd: Vec<Remark>,
+    /// When the run began, RFC 3339 in UTC.
+    pub started_at: String,
     /// Wall-clock time.
     pub seconds: f64,
     /// Largest resident memory of the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
+    /// How it was set up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
+    /// The run over time.
+    #[serde(flatten)]
+    pub history: History,
     /// What to print instead of the usual lines.
     #[serde(skip)]
     pub text: Option<String>,
@@ -93,10 +106,10 @@ impl Summary {
     }
 
     /// Adds what is known only at the end.
-    pub fn end(&mut self, verb: &str, exit_code: u8, elapsed: Duration, counters: &Counters) {
+    pub fn end(&mut self, verb: &str, elapsed: Duration, counters: &Counters) {
         (self.retries, self.push_backs, self.hedges) = counters.again();
+        self.history = counters.history();
         verb.clone_into(&mut self.verb);
-        self.exit_code = exit_code;
         self.seconds = elapsed.as_secs_f64();
         self.peak_rss_bytes = peak_rss_bytes();
     }
@@ -175,17 +188,8 @@ impl Summary {
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
         text.push(b'\n');
-        write_file("--summary", path, &text)
+        file::write("--summary", path, &text)
     }
-}
-
-/// Writes a small file that a flag names, with the directory it is to be in.
-pub fn write_file(flag: &str, path: &Path, text: &[u8]) -> Result<()> {
-    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    directory
-        .map_or(Ok(()), std::fs::create_dir_all)
-        .and_then(|()| std::fs::write(path, text))
-        .map_err(|error| Error::io(format!("{flag} {}", path.display()), error))
 }
 
 /// The kernel's own account of this process.

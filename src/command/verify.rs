@@ -35,6 +35,8 @@ struct Cursor {
     next: usize,
 }
 
+/// Findings in a summary at most; `--json` has them all.
+const FINDINGS: usize = 1000;
 const CURSOR: &str = "_shardpack/verify/cursor.json";
 
 /// The shards to look at, going on where the cursor stands if it is of this manifest.
@@ -174,7 +176,7 @@ pub fn run(
                 "{unknown} shards and indexes without a checksum in the store"
             )),
         ),
-        (n, _) => (Kind::Damage.exit_code(), Some(format!("{n} findings"))),
+        (n, _) => (Kind::Damage.exit_code(), Some(counted(n as u64, "finding"))),
     };
     Ok(Summary {
         exit_code,
@@ -183,6 +185,12 @@ pub fn run(
         shards: report.shards,
         bytes: report.bytes,
         bytes_read: report.bytes,
+        findings: report
+            .findings
+            .iter()
+            .take(FINDINGS)
+            .map(ToString::to_string)
+            .collect(),
         error,
         ..Summary::text(text)
     })

@@ -12,7 +12,7 @@ use std::io::Read;
 
 use crate::error::Result;
 use crate::probe::ImageInfo;
-use crate::recipe::{Format, Names, Recipe};
+use crate::recipe::{Compression, Format, Names, Recipe};
 use crate::record::{FieldRecord, SampleRecord};
 use crate::sample::{NO_PATH, Sample, SourcePath};
 
@@ -31,6 +31,22 @@ impl Recipe {
     /// What names of shards end in, after the dot.
     pub fn extension(&self) -> String {
         format!("{}{}", self.layout().extension(), self.compress.suffix())
+    }
+
+    /// Layout and compression in a few words.
+    pub fn describe(&self) -> String {
+        let format = self.layout().extension();
+        let made = match self.foreign {
+            true => ", made by somebody else",
+            false => "",
+        };
+        match self.compress {
+            Compression::None => format!("{format}{made}"),
+            Compression::Zstd { seekable: true, .. } => {
+                format!("{format}, {}, seekable{made}", self.compress)
+            }
+            compress => format!("{format}, {compress}{made}"),
+        }
     }
 }
 

@@ -1,0 +1,106 @@
+//! `report`: a page for people about a dataset, and about a run; `--report` of other verbs writes the same page at their end.
+
+use std::path::Path;
+
+use super::summary::Summary;
+use crate::error::{Error, Kind, Result, reason};
+use crate::file;
+use crate::manifest::Manifest;
+use crate::report::run::Run;
+use crate::report::{Dataset, page};
+use crate::settings::Running;
+use crate::store;
+use crate::survey::survey;
+
+/// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`.
+pub fn run(
+    destination: &str,
+    output: &Path,
+    run: Option<&Path>,
+    running: &Running,
+) -> Result<Summary> {
+    let run = run.map(read_run).transpose()?;
+    let dataset = dataset(destination, running)?.ok_or_else(|| {
+        Error::failed(format!(
+            "{destination} has no manifest: nothing is published there that a report could be about"
+        ))
+    })?;
+    let page = page(Some(&dataset), run.as_ref());
+    let text = match output == Path::new("-") {
+        true => page,
+        false => {
+            file::write("--output", output, page.as_bytes())?;
+            format!("report of {}, {}\n", dataset.destination, output.display())
+        }
+    };
+    // The page tells what it could not look at; a script is to see that too.
+    let damage = dataset.unread.first().map(|first| {
+        let count = dataset.unread.len();
+        format!("{count} indexes could not be read, {first}: run `shardpack verify {destination}`")
+    });
+    if let Some(damage) = &damage {
+        tracing::error!("{damage}");
+    }
+    Ok(Summary {
+        exit_code: damage.as_ref().map_or(0, |_| Kind::Damage.exit_code()),
+        error: damage,
+        destination: Some(dataset.destination.clone()),
+        plan: Some(dataset.plan.clone()),
+        samples: dataset.samples,
+        bytes: dataset.bytes,
+        ..Summary::text(text)
+    })
+}
+
+fn read_run(path: &Path) -> Result<Run> {
+    let name = path.display();
+    let text = file::read(path).map_err(|error| {
+        let reason = reason(&error);
+        Error::usage(format!(
+            "--run {name}: {reason}: give a file that `--summary` wrote"
+        ))
+    })?;
+    Run::decode(&format!("--run {name}"), &text)
+}
+
+/// What is published at a destination, if anything is.
+fn dataset(destination: &str, running: &Running) -> Result<Option<Dataset>> {
+    let sink = store::sink(destination, &running.access)?;
+    let Some(manifest) = Manifest::load(sink.as_ref())? else {
+        return Ok(None);
+    };
+    survey(
+        sink.as_ref(),
+        &manifest,
+        running.cores,
+        running.memory,
+        &running.stop,
+    )
+    .map(Some)
+}
+
+/// Writes the page of a run that has ended, with what is published at its destination: `running` is `None` when there is no time to look
+/// or nothing to look with.
+pub fn write(
+    path: &Path,
+    summary: &Summary,
+    destination: &str,
+    running: Option<&Running>,
+) -> Result<()> {
+    let text = serde_json::to_vec(summary).map_err(|error| Error::failed(error.to_string()))?;
+    let run = Run::decode("summary", &text)?;
+    let dataset = match running.map(|running| dataset(destination, running)) {
+        None => None,
+        Some(Ok(dataset)) => dataset,
+        Some(Err(error)) => {
+            // A page without that part is better than none, above all when the run failed for the same reason.
+            tracing::warn!("--report: {error}; the page is about the run alone");
+            None
+        }
+    };
+    file::write(
+        "--report",
+        path,
+        page(dataset.as_ref(), Some(&run)).as_bytes(),
+    )
+}
