@@ -16,6 +16,8 @@ mod plan;
 mod resume;
 // Runs that are killed at random moments, stand still, and meet each other.
 mod kill;
+// Inside a pod: reports, progress, deadlines, limits.
+mod pod;
 // Splits, label files, sidecars, globs.
 mod labels;
 // Damage is found and named, at the level that promises it.
