@@ -231,7 +231,7 @@ impl End {
             Ok(summary) => (summary, false),
             Err(error) => (self.failed(&error), stopped(&error)),
         };
-        // Who is told to stop has no time to read a dataset.
+        // Who is told to stop has no time to read a dataset, and what was not reached need not be.
         self.write(summary, running.filter(|_| !interrupted))
     }
 
@@ -279,9 +279,12 @@ impl End {
     }
 }
 
-/// Whether a run ended because it was told to, or by an outage.
+/// Whether a run ended because it was told to, by an outage, or before it began.
 fn stopped(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Interrupted(_) | Kind::Transient)
+    matches!(
+        error.kind(),
+        Kind::Interrupted(_) | Kind::Transient | Kind::Usage
+    )
 }
 
 fn log_to_stderr(args: &cli::CommonArgs, show: Show) {

@@ -109,6 +109,7 @@ pub fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
         page.unread(dataset);
     }
     if let Some(run) = run {
+        page.changes(run);
         page.run(run);
     }
     if let Some(dataset) = dataset {
@@ -488,6 +489,41 @@ impl Page {
         }
         self.out.raw("</ul>");
         self.rest(dataset.unread.len(), "verify prints them all");
+        self.out.raw("</section>");
+    }
+
+    fn changes(&mut self, run: &Run) {
+        let Some(changes) = &run.changes else { return };
+        self.section("", "What changed in the source");
+        let counts = [
+            ("new samples", changes.new),
+            ("changed samples", changes.changed),
+            ("samples that are gone", changes.deleted),
+            ("new samples that wait for more", changes.waiting),
+            ("new classes", changes.new_classes.len() as u64),
+            ("shards kept", changes.kept),
+            ("shards made again", changes.rebuilt),
+            ("small shards merged", changes.merged),
+        ];
+        let mut counts = counts.iter().filter(|(_, count)| *count > 0).peekable();
+        if counts.peek().is_none() {
+            self.says("Nothing.");
+        } else {
+            self.out.table(&["", "number"]);
+            for (what, count) in counts {
+                self.out.row(what, &[count_text(*count)]);
+            }
+            self.out.end_table();
+        }
+        if !changes.new_classes.is_empty() {
+            let named: Vec<_> = changes.new_classes.iter().take(LISTED).cloned().collect();
+            let more = changes.new_classes.len() > named.len();
+            self.out.put(format_args!(
+                "<p class=\"soft\">new: {}{}</p>",
+                lines(&named.join(", "), 1000),
+                if more { ", …" } else { "" }
+            ));
+        }
         self.out.raw("</section>");
     }
 
@@ -1190,6 +1226,11 @@ mod tests {
             seconds: points as f64 * 2.5,
             retries: 7,
             setup: Some(Setup::default()),
+            changes: Some(run::Changes {
+                new: points as u64,
+                new_classes: vec![HOSTILE.repeat(9); 2000],
+                ..run::Changes::default()
+            }),
             history: History {
                 phases: ["scan", "pack"]
                     .map(|name| Phase {

@@ -6,6 +6,28 @@ use crate::error::{Error, Result};
 use crate::history::{History, Setup};
 use crate::record::Remark;
 
+/// How a source differed from what was published of it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Changes {
+    /// Samples that were not published.
+    pub new: u64,
+    /// Samples that were not as they had been.
+    pub changed: u64,
+    /// Published samples that were gone.
+    pub deleted: u64,
+    /// New samples that wait for more.
+    pub waiting: u64,
+    /// Classes that were new.
+    pub new_classes: Vec<String>,
+    /// Published shards that stayed.
+    pub kept: u64,
+    /// Shards that were made again.
+    pub rebuilt: u64,
+    /// Small shards whose samples went into new ones.
+    pub merged: u64,
+}
+
 /// What a run did, as its summary tells it; what an older version did not write is empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -28,6 +50,8 @@ pub struct Run {
     pub shards_reused: u64,
     /// Bytes of all those shards.
     pub bytes: u64,
+    /// How the source differed from what was published of it.
+    pub changes: Option<Changes>,
     /// Requests to an object store that were made again.
     pub retries: u64,
     /// Those of them that it answered by asking for fewer.

@@ -78,7 +78,7 @@ const UPWARDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Libraries that are seen in one file only.
-const LIBRARIES: [(&str, &[&str]); 14] = [
+const LIBRARIES: [(&str, &[&str]); 15] = [
     ("clap", &["cli.rs"]),
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
@@ -93,6 +93,7 @@ const LIBRARIES: [(&str, &[&str]); 14] = [
     ("flate2", &["compress.rs"]),
     ("image", &["probe.rs"]),
     ("csv", &["labels.rs"]),
+    ("time", &["settings.rs"]),
     (
         "aws_sdk_s3",
         &[

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::s3::{at, upload};
+use crate::s3_server::Server;
 use crate::support::{BINARY, Dataset, files, finished, flip, is_root, run, shardpack};
 
 fn json(path: &Path) -> Value {
@@ -65,6 +67,45 @@ fn a_report_tells_what_is_in_a_dataset_and_is_the_same_every_time() {
     run(shardpack(&["report", "--output", "-"]).arg(&nothing))
         .exits(1)
         .says(&["has no manifest"]);
+}
+
+#[test]
+fn a_report_tells_what_changed_since_the_last_run() {
+    let data = Dataset::new().class("cat", 9);
+    let report = data.place("report.html");
+    let flags = ["--report", report.to_str().unwrap()];
+    let (data, output) = data.convert_kept(&flags);
+    assert!(!page(&report).contains("What changed"));
+    let data = data.class("dog", 3);
+    data.convert_to(&output.path, &flags).exits(0);
+    let text = page(&report);
+    for part in [
+        "What changed in the source",
+        "new samples</bdi></th><td class=\"n\">3</td>",
+        "new: dog",
+        "published, snapshot 2",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+#[test]
+fn a_report_of_a_dataset_on_s3_is_that_of_the_same_on_disk() {
+    let data = Dataset::new().class("cat", 12).class("dog", 5);
+    let server = Server::start();
+    upload(&server, &data.source(), "images");
+    let flags = ["--shards", "3"];
+    let mut convert = at(
+        &server,
+        &["convert", "s3://bucket/images", "s3://bucket/out"],
+    );
+    run(convert.args(flags)).exits(0);
+    let there = run(&mut at(&server, &["report", "s3://bucket/out", "-o", "-"]));
+    let output = data.convert(&flags);
+    let here = output.verb("report", &["-o", "-"]);
+    let place = output.path.display().to_string();
+    assert_eq!(there.out, here.out.replace(&place, "s3://bucket/out"));
+    there.exits(0);
 }
 
 #[test]
