@@ -34,7 +34,13 @@ impl Stop {
         }
         let stop = self.clone();
         stop.look_at(deadline);
-        stop.check()?;
+        if stop.0.load(Ordering::Relaxed) == DEADLINE {
+            let what = format!(
+                "the deadline of this workflow (`ARGO_DEADLINE`) is past or less than {} s away, nothing was done: give it more time and run again",
+                EARLY.as_secs()
+            );
+            return Err(Error::new(Kind::Transient, what));
+        }
         let watch = move || {
             let error = loop {
                 stop.look_at(deadline);

@@ -346,7 +346,7 @@ impl Page {
         }
         if let Some(run) = run.filter(|run| !run.started_at.is_empty()) {
             self.out
-                .put(format_args!("run of {}", text(&run.started_at)));
+                .put(format_args!(" · run of {}", text(&run.started_at)));
         }
         self.out.raw("</p></header><main>");
         let mut tiles: Vec<(&str, String, String)> = Vec::new();
@@ -1081,7 +1081,7 @@ impl Page {
                 .put(format_args!("run by shardpack {} · ", text(&setup.version)));
         }
         self.out.raw(
-            "quantiles are right to 1 % · this page stands alone and loads nothing</p></footer></body></html>\n",
+            "quantiles are right to 0.5 % · this page stands alone and loads nothing</p></footer></body></html>\n",
         );
     }
 }

@@ -262,9 +262,7 @@ fn a_deadline_that_is_past_is_refused_at_once_and_none_is_no_deadline() {
     };
     for past in ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.5+09:00"] {
         let (ended, destination) = with(past);
-        ended
-            .exits(75)
-            .says(&["ARGO_DEADLINE", "run the same command again"]);
+        ended.exits(75).says(&["ARGO_DEADLINE", "nothing was done"]);
         assert!(!destination.exists());
         assert!(page(&report).contains("exit code 75"));
     }
