@@ -1,6 +1,7 @@
 //! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::settings`].
 
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -19,9 +20,18 @@ Exit codes:
 
 Every flag --some-name has an environment twin SHARDPACK_SOME_NAME; the flag wins.";
 
+/// With the commit, if the build was told which: never a time, so that two builds of one commit are the same bytes.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("SHARDPACK_COMMIT").filter(|commit| !commit.is_empty()) {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
+});
+
 /// Turn an ImageFolder tree into large WebDataset, TFRecord or Parquet shards, and prove that they are intact
 #[derive(Debug, Parser)]
-#[command(name = "shardpack", version, after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
+#[command(name = "shardpack", version = VERSION.as_str(), after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
 pub struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
