@@ -87,6 +87,8 @@ pub fn main() -> u8 {
             &args.destination,
             |running| {
                 let source = args.source.as_deref().or(args.source_argument.as_deref());
+                // A batch template's parameter may be empty.
+                let source = source.filter(|source| !source.is_empty());
                 let level = settings::level(args.level, source)?;
                 let part = settings::partly(&args, level)?;
                 command::verify::run(&args.destination, level, source, &part, args.json, running)
