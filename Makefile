@@ -7,16 +7,17 @@ DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
 HEAVY  := .venv/interop-heavy.stamp
 GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
-PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder .venv/bin/python -m pytest
+PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder \
+          S3_SERVER_BIN=$(TARGET)/release/examples/s3_server .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check bench scale interop interop-heavy interop-all soak clean
+.PHONY: help build demo test check bench scale batch interop interop-heavy interop-all soak static clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build the release binary and the maker of test pictures
-	cargo build --release --bin shardpack --example imagefolder
+build: ## build the release binary, the maker of test pictures and the S3 server of the tests
+	cargo build --release --bin shardpack --example imagefolder --example s3_server
 
 demo: build ## turn a small picture tree into shards, verify them, look inside
 	@rm -rf $(DEMO)
@@ -34,9 +35,9 @@ demo: build ## turn a small picture tree into shards, verify them, look inside
 	@echo '  for image, label in wds.WebDataset(shards, shardshuffle=100).shuffle(1000).to_tuple("jpg", "cls"):'
 	@echo '      print(len(image), int(label))'
 
-test: ## run every test: Rust, then the Python readers
+test: ## run every test: Rust, the Python readers, the batch templates
 	cargo test
-	@$(MAKE) --no-print-directory interop
+	@$(MAKE) --no-print-directory interop batch
 
 check: ## formatting and lints, warnings denied
 	cargo fmt --check
@@ -44,6 +45,9 @@ check: ## formatting and lints, warnings denied
 
 interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
 	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
+
+batch: $(STAMP) build ## run the templates of deploy/ on a small model of Argo, Kubernetes and SLURM, killing pods (2 minutes)
+	$(PYTEST) tests/deploy
 
 interop-heavy: $(HEAVY) build ## read them with TensorFlow and TFDS (the first time 330 MB are downloaded)
 	$(PYTEST) tests/interop/heavy
@@ -68,8 +72,13 @@ soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES 
 	   seed=$$(( seed + 300 )); passes=$$(( passes + 1 )); \
 	 done; echo "$$passes passes without a failure"
 
+# As the Dockerfile does it, in a directory of its own.
+static: ## build the binary of the container image, which needs nothing else (6 minutes)
+	SHARDPACK_COMMIT=$$(git rev-parse --short=12 HEAD) RUSTFLAGS="-C target-feature=+crt-static -C strip=symbols" \
+	    cargo build --release --locked --bin shardpack --target x86_64-unknown-linux-gnu --target-dir $(TARGET)/static
+
 clean: ## remove everything that was built, made or installed here
-	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__ tests/interop/heavy/__pycache__
+	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__ tests/interop/heavy/__pycache__ tests/deploy/__pycache__
 
 $(STAMP): pyproject.toml tests/interop/make_venv
 	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop
