@@ -9,10 +9,13 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from lint import RESULTS, with_defaults
 from pods import Ended, Node
 
+EXECUTOR = "/var/run/argo"
+"""Argo's own volume in every container."""
 SUCCEEDED, FAILED, ERROR, SKIPPED, OMITTED = "Succeeded", "Failed", "Error", "Skipped", "Omitted"
 
 
@@ -24,6 +27,11 @@ class Step:
     outputs: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, bytes] = field(default_factory=dict)
     attempts: list[Ended] = field(default_factory=list)
+
+    @property
+    def progress(self) -> str:
+        """What the last attempt told Argo of it: `N/M`, or nothing."""
+        return self.attempts[-1].files.get(f"{EXECUTOR}/progress", b"").decode().strip()
 
     @property
     def codes(self) -> list[int]:
@@ -193,9 +201,11 @@ class _Run:
         assert strategy["retryPolicy"] == "Always"
         plain = {key: value for key, value in template.items() if key != "metrics"}
         template = {**fill(plain, scope), "metrics": template.get("metrics")}
+        mounts = [*template["container"].get("volumeMounts", []), {"mountPath": EXECUTOR}]
+        container = {**template["container"], "volumeMounts": mounts}
         attempts: list[Ended] = []
         while True:
-            ended = self.argo.node.run(name, len(attempts), template["container"], self.environment(template), self.user())
+            ended = self.argo.node.run(name, len(attempts), container, self.environment(template), self.user())
             attempts.append(ended)
             outputs, artifacts, lacking = self.collect(template.get("outputs", {}), ended)
             status = SUCCEEDED if ended.code == 0 else ERROR if ended.code == -1 else FAILED
@@ -213,7 +223,13 @@ class _Run:
         return self.spec["securityContext"]["runAsUser"]
 
     def environment(self, template: dict) -> dict[str, str]:
-        found = {"ARGO_NODE_ID": "node", "ARGO_WORKFLOW_NAME": self.scope["workflow.name"]}
+        ends = datetime.now(UTC) + timedelta(seconds=self.spec["activeDeadlineSeconds"])
+        found = {
+            "ARGO_NODE_ID": "node",
+            "ARGO_WORKFLOW_NAME": self.scope["workflow.name"],
+            "ARGO_DEADLINE": ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "ARGO_PROGRESS_FILE": f"{EXECUTOR}/progress",
+        }
         for source in template["container"].get("envFrom", []):
             if reference := source.get("configMapRef"):
                 found |= self.argo.objects["ConfigMap", reference["name"]]["data"]

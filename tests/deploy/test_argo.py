@@ -13,16 +13,16 @@ from conftest import PROJECT, picture, pictures
 from pods import GONE, Node, isolates, kill, nobody_kills
 from store import dataset
 
-OVERLAY = PROJECT / "deploy/argo/overlays/static-keys"
+OVERLAYS = PROJECT / "deploy/argo/overlays"
 OPTIONS = {"SHARDPACK_SHARD_SIZE": "60KB", "SHARDPACK_READS": "16"}
 
 
 @pytest.fixture
 def cluster(shardpack, store):
-    """`cluster(chaos)`: the overlay for any server with keys in a Secret, and the store for that server."""
+    """`cluster(chaos)`: an overlay, that for any server if none is named, with the store for its server and its keys in a Secret."""
 
-    def cluster(chaos=nobody_kills) -> Argo:
-        objects = kustomize.render(OVERLAY)
+    def cluster(chaos=nobody_kills, overlay: str = "static-keys") -> Argo:
+        objects = kustomize.render(OVERLAYS / overlay)
         options = next(one for one in objects if one["kind"] == "ConfigMap")
         options["data"] |= OPTIONS | {"AWS_ENDPOINT_URL_S3": store.environment["AWS_ENDPOINT_URL_S3"]}
         keys = {name: value for name, value in store.environment.items() if "KEY" in name}
@@ -144,6 +144,27 @@ def test_the_verify_workflow_finds_damage_once_and_does_not_try_again(cluster, s
     done = argo.submit("shardpack-verify", level="data")
     assert done.phase == FAILED and done.steps["verify"].codes == [4]
     assert json.loads(done.steps["verify"].outputs["summary"])["exit_code"] == 4
+
+
+def test_publishing_and_verifying_leave_a_page_that_argo_can_show_also_when_they_fail(cluster, store):
+    store.fill("images", pictures(2, 10))
+    argo = cluster(overlay="aws")
+    published = argo.submit("shardpack-convert")
+    assert published.phase == SUCCEEDED, published.said()
+    store.delete("shards/data/train-00000.tar")
+    verified = argo.submit("shardpack-verify", level="list")
+    assert verified.steps["verify"].codes == [4]
+    for page in [published.steps["publish"].artifacts["report"], verified.steps["verify"].artifacts["report"]]:
+        # Argo's user interface runs no script and fetches nothing.
+        assert page.startswith(b"<!") and b"<script" not in page and b"data:" not in page
+    assert b"train-00000.tar" in verified.steps["verify"].artifacts["report"]
+
+
+def test_a_packing_pod_tells_argo_how_far_it_is(cluster, store):
+    store.fill("images", pictures(2, 10))
+    done = cluster().submit("shardpack-convert", workers="1")
+    so_far, _, of = done.steps["pack(0)"].progress.partition("/")
+    assert so_far == of and int(of) > 0, done.said()
 
 
 def test_the_nightly_verification_comes_round_to_every_shard(cluster, store):
