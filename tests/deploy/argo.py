@@ -48,8 +48,10 @@ class Workflow:
     """Global output parameters."""
 
     def said(self) -> str:
-        parts = [f"--- {name} {step.phase} {step.codes}\n" + "".join(one.said for one in step.attempts)
-                 for name, step in self.steps.items()]
+        parts = [
+            f"--- {name} {step.phase} {step.codes}\n" + "".join(one.said for one in step.attempts)
+            for name, step in self.steps.items()
+        ]
         return "\n".join(parts)
 
 
@@ -106,7 +108,9 @@ class Argo:
         values = {key: parameters.get(key, one["value"]) for key, one in declared.items()}
         for key, value in values.items():
             assert value in declared[key].get("enum", [value]), f"{key}: {value}"
-        scope = {f"workflow.parameters.{key}": value for key, value in values.items()} | {"workflow.name": f"{name}-x7x2b"}
+        scope = {f"workflow.parameters.{key}": value for key, value in values.items()} | {
+            "workflow.name": f"{name}-x7x2b"
+        }
         mutexes = [fill(one["name"], scope) for one in spec.get("synchronization", {}).get("mutexes", [])]
         held = []
         for mutex in sorted(mutexes):

@@ -187,8 +187,12 @@ def with_defaults(spec: dict) -> list[dict]:
     def merged(under, over):
         if not (isinstance(under, dict) and isinstance(over, dict)):
             return copy.deepcopy(over)
-        return {key: merged(under[key], over[key]) if key in under and key in over else copy.deepcopy({**under, **over}[key])
-                for key in {**under, **over}}
+        return {
+            key: merged(under[key], over[key])
+            if key in under and key in over
+            else copy.deepcopy({**under, **over}[key])
+            for key in {**under, **over}
+        }
 
     defaults = spec.get("templateDefaults", {})
     templates = [merged(defaults, template) for template in spec["templates"]]
@@ -217,7 +221,9 @@ def _workflow(spec: dict, documents: list[dict]) -> Iterator[str]:
     used = set()
     for template in templates.values():
         me = f"template {template['name']}"
-        inputs = {f"inputs.parameters.{parameter['name']}" for parameter in template.get("inputs", {}).get("parameters", [])}
+        inputs = {
+            f"inputs.parameters.{parameter['name']}" for parameter in template.get("inputs", {}).get("parameters", [])
+        }
         used |= variables(template)
         if "dag" in template:
             for problem in _dag(template["dag"]["tasks"], templates, of_workflow | inputs):
@@ -256,7 +262,9 @@ def _dag(tasks: list[dict], templates: dict, known: set[str]) -> Iterator[str]:
         if task["template"] not in templates:
             yield f"{me}: no template `{task['template']}`"
             continue
-        yield from _arguments(task.get("arguments", {}), templates[task["template"]].get("inputs", {}).get("parameters", []), me)
+        yield from _arguments(
+            task.get("arguments", {}), templates[task["template"]].get("inputs", {}).get("parameters", []), me
+        )
 
     def upstream(name: str, seen: frozenset = frozenset()) -> set[str]:
         before = needs.get(name, set()) - seen
@@ -294,6 +302,10 @@ def _container(template: dict, spec: dict, declared: dict, documents: list[dict]
         for kind, reference in (("ConfigMap", source.get("configMapRef")), ("Secret", source.get("secretRef"))):
             if reference is None or reference.get("optional"):
                 continue
-            name = re.sub(r"\{\{(.*?)\}\}", lambda hit: declared.get(hit[1], {}).get("value", hit[0]), reference["name"])
-            if kind == "ConfigMap" and (kind, name) not in {(one["kind"], one["metadata"]["name"]) for one in documents}:
+            name = re.sub(
+                r"\{\{(.*?)\}\}", lambda hit: declared.get(hit[1], {}).get("value", hit[0]), reference["name"]
+            )
+            if kind == "ConfigMap" and (kind, name) not in {
+                (one["kind"], one["metadata"]["name"]) for one in documents
+            }:
                 yield f"no {kind} `{name}`"

@@ -81,7 +81,17 @@ class Node:
             command = [self.shardpack, *words]
             if isolates():
                 volumes = [f"{root}{mount}" for mount in mounts]
-                command = [shutil.which("unshare"), "--mount", "sh", "-c", READ_ONLY, str(user), *volumes, "--", *command]
+                command = [
+                    shutil.which("unshare"),
+                    "--mount",
+                    "sh",
+                    "-c",
+                    READ_ONLY,
+                    str(user),
+                    *volumes,
+                    "--",
+                    *command,
+                ]
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

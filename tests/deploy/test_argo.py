@@ -117,13 +117,17 @@ def test_what_no_second_attempt_mends_is_not_tried_again(cluster, store):
     store.fill("images", pictures(2, 10) | {"class-0/0003.jpg": b"<html>\n"})
     done = cluster().submit("shardpack-convert")
     assert done.phase == FAILED
-    assert sorted(step.codes for name, step in done.steps.items() if name.startswith("pack(")) == [[0], [3]], done.said()
+    assert sorted(step.codes for name, step in done.steps.items() if name.startswith("pack(")) == [[0], [3]], (
+        done.said()
+    )
     assert done.steps["publish"].phase == OMITTED and "manifest.json" not in store.digests("shards")
 
 
 def test_a_pod_that_is_always_killed_ends_the_workflow_after_six_attempts(cluster, store):
     store.fill("images", pictures(1, 4))
-    done = cluster(lambda name, _attempt, process: kill(process, signal.SIGKILL) if name == "publish" else None).submit("shardpack-convert")
+    done = cluster(lambda name, _attempt, process: kill(process, signal.SIGKILL) if name == "publish" else None).submit(
+        "shardpack-convert"
+    )
     assert done.phase == FAILED and done.steps["publish"].codes == [137] * 6
     assert done.steps["verify"].phase == OMITTED
 
@@ -200,7 +204,10 @@ class Pictures:
 
 
 def additions(files, chance):
-    files |= {f"class-{number % 3}/new-{chance.randrange(10**9)}.jpg": picture((number, chance.random())) for number in range(15)}
+    files |= {
+        f"class-{number % 3}/new-{chance.randrange(10**9)}.jpg": picture((number, chance.random()))
+        for number in range(15)
+    }
 
 
 def deletions(files, chance):
@@ -278,7 +285,9 @@ def test_ten_nights_add_what_is_new_and_write_nothing_twice(cluster, store, run)
         if night == OVERLAP:
             # Another cluster, which knows nothing of this one's lock, at the same moment.
             with_other = []
-            other = threading.Thread(target=lambda: with_other.append(cluster().cron("shardpack-nightly-convert", workers="2")))
+            other = threading.Thread(
+                target=lambda: with_other.append(cluster().cron("shardpack-nightly-convert", workers="2"))
+            )
             other.start()
         done = argo.cron("shardpack-nightly-convert", workers="3")
         if night == OVERLAP:
@@ -294,8 +303,11 @@ def test_ten_nights_add_what_is_new_and_write_nothing_twice(cluster, store, run)
             assert done.steps["pack"].phase == SKIPPED and shards_of(store) == before
         after = shards_of(store)
         assert {name: after[name] for name in before} == before, "a published shard was written again"
-        written = {key.removeprefix("shards/") for operation, key, status in store.requests()
-                   if operation in ("PutObject", "CompleteMultipartUpload") and status == 200}
+        written = {
+            key.removeprefix("shards/")
+            for operation, key, status in store.requests()
+            if operation in ("PutObject", "CompleteMultipartUpload") and status == 200
+        }
         assert not written & before.keys(), "a published shard was written again"
         assert keep <= named(store), f"night {night}: {keep - named(store)} was replaced although nothing in it changed"
         verified = argo.submit("shardpack-verify", level="source", src="s3://bucket/images")
@@ -303,4 +315,6 @@ def test_ten_nights_add_what_is_new_and_write_nothing_twice(cluster, store, run)
         in_shards = [path for shard in named(store) for path in sorted(samples_of(store, shard))]
         assert sorted(in_shards) == sorted(bucket.files), f"night {night}"
     classes = json.loads(store.get("shards/manifest.json"))["classes"]
-    assert argo.node.kills > 5 and [one["name"] if isinstance(one, dict) else one for one in classes][-1] == "a-new-class"
+    assert (
+        argo.node.kills > 5 and [one["name"] if isinstance(one, dict) else one for one in classes][-1] == "a-new-class"
+    )

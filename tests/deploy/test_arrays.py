@@ -44,7 +44,9 @@ class Kubernetes:
                 for source in container["envFrom"]:
                     if reference := source.get("configMapRef"):
                         environment |= self.objects["ConfigMap", reference["name"]]["data"]
-                ended = self.node.run(f"pod({index})", len(codes[index]), container, environment, pod["securityContext"]["runAsUser"])
+                ended = self.node.run(
+                    f"pod({index})", len(codes[index]), container, environment, pod["securityContext"]["runAsUser"]
+                )
                 codes[index].append(ended.code)
                 said.append(ended.said)
                 if ended.code == 0:
@@ -132,7 +134,9 @@ def test_the_cron_job_adds_what_is_new(cluster, store, run):
 
 def files(root: Path) -> dict[str, str]:
     return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*") if path.is_file()
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file()
     }
 
 
@@ -149,7 +153,9 @@ class Slurm:
         scontrol.write_text(f'#!/bin/sh\n[ "$1" = requeue ] && touch "{self.requeued}/$2"\n')
         scontrol.chmod(scontrol.stat().st_mode | stat.S_IXUSR)
 
-    def run(self, workers: int, words: list, chaos=nobody_kills, **environment: str) -> tuple[dict[int, list[int]], str]:
+    def run(
+        self, workers: int, words: list, chaos=nobody_kills, **environment: str
+    ) -> tuple[dict[int, list[int]], str]:
         said = []
 
         # An array that counts from 1, by 2.

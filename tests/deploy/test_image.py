@@ -54,10 +54,18 @@ def test_everything_that_is_copied_is_there_and_not_ignored():
 def test_every_file_that_cargo_looks_for_is_copied():
     manifest = cargo()
     copied = {name for one in all_of("COPY") if not one.startswith("--from") for name in one.split()[:-1]}
-    paths = [one.get("path", f"benches/{one['name']}.rs") for kind in ("example", "bench", "test", "bin") for one in manifest.get(kind, [])]
+    paths = [
+        one.get("path", f"benches/{one['name']}.rs")
+        for kind in ("example", "bench", "test", "bin")
+        for one in manifest.get(kind, [])
+    ]
     assert paths and all(path.split("/")[0] in copied for path in paths)
     assert {"src", "Cargo.toml", "Cargo.lock"} <= copied
-    outside = [path for path in (PROJECT / "src").rglob("*.rs") if re.search(r'include_\w+!\("(\.\./)+(?!src)', path.read_text())]
+    outside = [
+        path
+        for path in (PROJECT / "src").rglob("*.rs")
+        if re.search(r'include_\w+!\("(\.\./)+(?!src)', path.read_text())
+    ]
     assert outside == [], "compiled in from where the image has nothing"
 
 
@@ -85,7 +93,10 @@ def test_the_image_is_built_like_make_static():
     makefile = (PROJECT / "Makefile").read_text()
     recipe = " ".join(re.search(r"^static:.*\n((?:\t.*\n)+)", makefile, re.M)[1].replace("\\\n", " ").split())
     (build,) = [one for one in all_of("RUN") if "cargo build" in one]
-    for words in ["-C target-feature=+crt-static -C strip=symbols", "cargo build --release --locked --bin shardpack --target"]:
+    for words in [
+        "-C target-feature=+crt-static -C strip=symbols",
+        "cargo build --release --locked --bin shardpack --target",
+    ]:
         assert words in recipe and words in " ".join(build.split())
     assert "SHARDPACK_COMMIT" in build and "SHARDPACK_COMMIT" in recipe
 
@@ -138,7 +149,9 @@ def resolver():
             thread.join()
 
 
-def test_the_binary_runs_in_a_read_only_root_of_nothing_but_devices_as_somebody_else_and_finds_names(static, store, run, tmp_path):
+def test_the_binary_runs_in_a_read_only_root_of_nothing_but_devices_as_somebody_else_and_finds_names(
+    static, store, run, tmp_path
+):
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("the image's binary was not run: that takes root and unshare")
     root = tmp_path / "root"
@@ -156,7 +169,10 @@ def test_the_binary_runs_in_a_read_only_root_of_nothing_but_devices_as_somebody_
     inside = f'mount --rbind "$0" "$0" && {binds} && mount -o remount,ro,bind "$0" && exec chroot --userspec=65532:65532 --groups= "$0" /shardpack "$@"'
 
     def contained(*words: str, code: int = 0) -> str:
-        environment = {**store.environment, "AWS_ENDPOINT_URL_S3": store.environment["AWS_ENDPOINT_URL_S3"].replace("127.0.0.1", "store.test")}
+        environment = {
+            **store.environment,
+            "AWS_ENDPOINT_URL_S3": store.environment["AWS_ENDPOINT_URL_S3"].replace("127.0.0.1", "store.test"),
+        }
         done = subprocess.run(
             ["unshare", "--mount", "sh", "-c", inside, root, *words],
             capture_output=True,

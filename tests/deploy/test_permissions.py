@@ -44,7 +44,9 @@ def written(cell: str) -> set[str]:
 @pytest.fixture
 def images(store, tmp_path):
     """The same pictures in the bucket and on disk; two shards, one of them large enough to be uploaded in parts."""
-    files = pictures(2, 10) | {f"class-1/large-{number}.jpg": random.Random(number).randbytes(2 * MIB) for number in range(6)}
+    files = pictures(2, 10) | {
+        f"class-1/large-{number}.jpg": random.Random(number).randbytes(2 * MIB) for number in range(6)
+    }
     store.fill("images", files)
     for name, body in files.items():
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,12 +99,16 @@ def test_the_permissions_of_each_verb_are_those_that_the_page_says(run, store, i
     on_src["repair"] |= asked("repair", local, "--source", "s3://bucket/images")
     on_src["convert"] |= asked("convert", "s3://bucket/images", str(tmp_path / "others"), *recipe)
 
-    rows = {verb.replace("`", ""): (written(src), written(dst)) for verb, src, dst in table("| verb | on SRC | on DST |")}
+    rows = {
+        verb.replace("`", ""): (written(src), written(dst)) for verb, src, dst in table("| verb | on SRC | on DST |")
+    }
     assert rows == {verb: (on_src[verb], on_dst[verb]) for verb in on_dst}
     policy = json.loads(re.search(r"```json\n(\{.*?Statement.*?)```", PAGE, re.S)[1])
     granted = collections.defaultdict(set)
     for statement in policy["Statement"]:
-        actions, resources = ([one] if isinstance(one, str) else one for one in (statement["Action"], statement["Resource"]))
+        actions, resources = (
+            [one] if isinstance(one, str) else one for one in (statement["Action"], statement["Resource"])
+        )
         assert statement["Effect"] == "Allow" and not any("*" in action for action in actions)
         for resource in resources:
             granted[resource] |= set(actions)
@@ -127,7 +133,12 @@ def test_requests_are_counted_as_the_cost_table_counts_them(run, store):
     run("convert", "s3://bucket/images", "s3://bucket/shards", "--validate", "none", "--shards", str(shards))
     counted = collections.Counter(operation for operation, *_ in store.requests())
     size = sum(map(len, files.values()))
-    puts = counted["PutObject"] + counted["CreateMultipartUpload"] + counted["UploadPart"] + counted["CompleteMultipartUpload"]
+    puts = (
+        counted["PutObject"]
+        + counted["CreateMultipartUpload"]
+        + counted["UploadPart"]
+        + counted["CompleteMultipartUpload"]
+    )
     gets = counted["GetObject"] + counted["HeadObject"]
     parts = size / (8 * MIB)
     assert len(files) <= gets <= len(files) + 3 * shards + 20, counted

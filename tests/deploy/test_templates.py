@@ -32,7 +32,9 @@ def aws() -> list[dict]:
 def schema():
     found = lint.argo_schema()
     if found is None:
-        pytest.skip("fields were not checked, names were: Argo's schema is not there; set ARGO_SCHEMA to its api/jsonschema/schema.json")
+        pytest.skip(
+            "fields were not checked, names were: Argo's schema is not there; set ARGO_SCHEMA to its api/jsonschema/schema.json"
+        )
     return found
 
 
@@ -55,7 +57,9 @@ def test_all_names_refer_to_something(objects):
 
 
 def test_every_field_is_known_to_argo(objects, schema):
-    found = {one["metadata"]["name"]: lint.by_argo_schema(one, schema) for one in objects if one["kind"] in lint.ARGO_KINDS}
+    found = {
+        one["metadata"]["name"]: lint.by_argo_schema(one, schema) for one in objects if one["kind"] in lint.ARGO_KINDS
+    }
     assert not any(found.values()), found
 
 
@@ -64,7 +68,10 @@ def test_every_field_is_known_to_kubernetes(objects):
     assert found == []
 
 
-@pytest.mark.parametrize("mistake", ["completion: 3", "completions: many", "parallelism: '3'", "podFailurePolicy: {rules: [{onPodConditions: []}]}"])
+@pytest.mark.parametrize(
+    "mistake",
+    ["completion: 3", "completions: many", "parallelism: '3'", "podFailurePolicy: {rules: [{onPodConditions: []}]}"],
+)
 def test_a_mistake_in_the_indexed_job_is_caught(mistake):
     job = next(one for one in kustomize.render(DEPLOY / "k8s") if one["kind"] == "Job")
     job["spec"] |= yaml.safe_load(mistake)
@@ -222,7 +229,11 @@ def containers(objects: list[dict]) -> list[dict]:
 def test_no_container_may_do_what_it_need_not(objects):
     for container in containers(objects):
         may = container["securityContext"]
-        assert may["readOnlyRootFilesystem"] and not may["allowPrivilegeEscalation"] and may["capabilities"] == {"drop": ["ALL"]}
+        assert (
+            may["readOnlyRootFilesystem"]
+            and not may["allowPrivilegeEscalation"]
+            and may["capabilities"] == {"drop": ["ALL"]}
+        )
         assert container["resources"]["limits"]["memory"] == container["resources"]["requests"]["memory"]
     for one in objects:
         match one["kind"]:
@@ -236,7 +247,11 @@ def test_no_container_may_do_what_it_need_not(objects):
                 continue
         assert pod["automountServiceAccountToken"] is False
         context = pod["securityContext"]
-        assert context["runAsNonRoot"] and context["runAsUser"] > 0 and context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert (
+            context["runAsNonRoot"]
+            and context["runAsUser"] > 0
+            and context["seccompProfile"] == {"type": "RuntimeDefault"}
+        )
 
 
 def test_what_is_tried_again_is_what_the_exit_codes_page_says(aws):
@@ -263,7 +278,9 @@ def test_what_is_tried_again_is_what_the_exit_codes_page_says(aws):
 
 def test_the_number_of_workers_of_the_indexed_jobs_is_their_completions():
     for one in kustomize.render(DEPLOY / "k8s"):
-        spec = {"Job": lambda job: job["spec"], "CronJob": lambda job: job["spec"]["jobTemplate"]["spec"]}.get(one["kind"])
+        spec = {"Job": lambda job: job["spec"], "CronJob": lambda job: job["spec"]["jobTemplate"]["spec"]}.get(
+            one["kind"]
+        )
         if spec is None:
             continue
         args = spec(one)["template"]["spec"]["containers"][0]["args"]
