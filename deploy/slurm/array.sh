@@ -26,9 +26,12 @@ most=${ATTEMPTS:-6}
 
 # In the background, so that bash hands the signal on at once instead of after the command.
 stopped=
+running=
+trap 'stopped=1; [ -z "$running" ] || kill -TERM "$running"' TERM
 shardpack convert "$@" --publish-when-complete --progress log &
 running=$!
-trap 'stopped=1; kill -TERM "$running"' TERM
+# Told before it was known whom to tell.
+[ -z "$stopped" ] || kill -TERM "$running"
 wait "$running"
 code=$?
 if [ -n "$stopped" ]; then
