@@ -60,7 +60,7 @@ pub(crate) enum Verb {
     /// Merge small shards, which many small additions leave behind, into large ones
     #[command(after_help = EXIT_CODES)]
     Compact(CompactArgs),
-    /// Remove what killed runs left behind: partial files and unfinished multipart uploads
+    /// Remove what nothing needs: partial files, unfinished uploads, and shards and plans that no snapshot names
     #[command(after_help = EXIT_CODES)]
     Gc(GcArgs),
     /// Describe finished shards to more readers; shards that somebody else made get a manifest first
@@ -266,7 +266,11 @@ pub(crate) struct GcArgs {
     /// Leave alone what is younger: a run that still writes it may be alive. `0s` takes all; also 30m, 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_time, env = "SHARDPACK_OLDER_THAN")]
     pub(crate) older_than: std::time::Duration,
-    /// Print what would be removed, and remove nothing
+    /// Keep only the newest N snapshots, and what they name; all of them where this is not said. An earlier one goes when the one after
+    /// it is older than `--older-than`
+    #[arg(long, value_name = "N", env = "SHARDPACK_KEEP")]
+    pub(crate) keep: Option<usize>,
+    /// Print what would be removed, with size and age, and remove nothing
     #[arg(long, env = "SHARDPACK_DRY_RUN")]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -1,26 +1,32 @@
-//! What killed runs left half written is found and removed: partial files, unfinished multipart uploads.
+//! What nothing needs any more is found and removed: what killed runs left half written, and finished objects that no snapshot names and no
+//! plan still can.
 //!
-//! Only what was to become an object of this dataset is touched, and only when it is old enough that no run can still be at it.
-//! A finished object is never removed here.
+//! Only names that this program gave are looked at: temporary files and uploads of its own, and what claimed plans, snapshots and claims
+//! name. Everything is listed first and judged by what the destination says of itself afterwards, so that what begins meanwhile is in
+//! neither list. Removed is in such an order that a run which ends in the middle leaves a dataset whose every snapshot is whole, and
+//! knows the rest the next time. Claims stay: numbers are never given twice.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::manifest::{MANIFEST, STATE};
-use crate::resume::stored_names;
-use crate::store::{Leftover, Sink};
+use crate::error::{Error, Kind, Result};
+use crate::manifest::{MANIFEST, Manifest, STATE, snapshot_name};
+use crate::record::index_name;
+use crate::resume::{self, Part};
+use crate::store::{Aged, Leftover, Sink, at_once};
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Younger ones are left alone.
+    /// Younger ones are left alone: no run may stand still for longer.
     pub older_than: Duration,
+    /// So many snapshots stay, at least 1; all of them where nothing is said.
+    pub keep: Option<usize>,
     /// Nothing is removed.
     pub dry_run: bool,
 }
 
-/// What was found, each list sorted by name.
+/// What was found, each list in the order in which it is removed.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Removed, or to be removed.
@@ -31,21 +37,101 @@ pub struct Found {
     pub foreign: Vec<Leftover>,
 }
 
-/// Finds leftovers and removes those that the rules allow.
+/// What a destination says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Numbers of the snapshots that go.
+    pub dropped: BTreeSet<u64>,
+    /// Shards and their indexes that a snapshot which stays names.
+    pub named: HashSet<String>,
+    /// Digests of the plans those were made under.
+    pub digests: HashSet<String>,
+    /// Digest of the plan of the newest snapshot.
+    pub published: Option<String>,
+    /// Ids of the claimed plans, by generation.
+    pub claims: BTreeMap<u64, String>,
+    /// The stored plans, by id. One that cannot be read is not in it.
+    pub plans: HashMap<String, KnownPlan>,
+}
+
+/// A stored plan.
+#[derive(Clone, Debug)]
+pub struct KnownPlan {
+    /// Its digest.
+    pub digest: String,
+    /// Digest of the plan that it goes on from.
+    pub base: Option<String>,
+    /// Its shards and their indexes.
+    pub names: Vec<String>,
+}
+
+/// Finished objects that nothing needs.
+#[derive(Debug, Default)]
+pub struct Garbage<'a> {
+    /// Old enough, each with what it is, by stages: all of a stage go before the next begins.
+    pub old: BTreeMap<Stage, Vec<(&'a Aged, &'static str)>>,
+    /// Too young.
+    pub young: Vec<(&'a Aged, &'static str)>,
+}
+
+/// When something is removed: nothing may name what is gone, and a plan names its shards until they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Snapshots.
+    Snapshots,
+    /// Indexes: without them no shard is taken for done.
+    Indexes,
+    /// Shards.
+    Shards,
+    /// Samples of plans.
+    Samples,
+    /// Plans.
+    Plans,
+}
+
+/// Finds what nothing needs and removes what the rules allow.
 pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
-    let mut leftovers = sink.leftovers()?;
-    leftovers.sort_by(|a, b| a.name.cmp(&b.name));
+    let leftovers = sink.leftovers()?;
+    let objects = sink.aged("")?;
     let mut found = Found::default();
-    if leftovers.is_empty() {
-        return Ok(found);
+    let known = known(sink, &objects, rules)?;
+    discard(sink, leftovers, &known, rules, &mut found)?;
+    let garbage = garbage(&objects, &known, rules.older_than);
+    let leftover = |(object, what): &(&Aged, &'static str)| Leftover {
+        name: object.name.clone(),
+        what,
+        bytes: Some(object.bytes),
+        age: object.age,
+        id: String::new(),
+        ours: true,
+    };
+    for stage in garbage.old.values() {
+        if !rules.dry_run {
+            at_once(sink.requests(), stage, |(object, _)| {
+                sink.remove(&object.name)
+            })?;
+        }
+        found.removed.extend(stage.iter().map(leftover));
     }
-    let mut ours: HashSet<String> = [MANIFEST, "README.md", "SHA256SUMS"]
-        .map(str::to_owned)
-        .into();
-    ours.extend(stored_names(sink)?);
+    found.young.extend(garbage.young.iter().map(leftover));
+    Ok(found)
+}
+
+/// Removes what was left half written.
+fn discard(
+    sink: &dyn Sink,
+    mut leftovers: Vec<Leftover>,
+    known: &Known,
+    rules: &Rules,
+    found: &mut Found,
+) -> Result<()> {
+    leftovers.sort_by(|a, b| a.name.cmp(&b.name));
+    let planned: HashSet<&str> = known.plans.values().flat_map(KnownPlan::names).collect();
     for leftover in leftovers {
-        let name = &leftover.name;
-        let named = ours.contains(name) || name.starts_with(&format!("{STATE}/"));
+        let name = leftover.name.as_str();
+        let named = [MANIFEST, "README.md", "SHA256SUMS"].contains(&name)
+            || planned.contains(name)
+            || name.starts_with(&format!("{STATE}/"));
         if !leftover.ours && !named {
             found.foreign.push(leftover);
         } else if leftover.age < rules.older_than {
@@ -57,5 +143,237 @@ pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
             found.removed.push(leftover);
         }
     }
-    Ok(found)
+    Ok(())
+}
+
+impl KnownPlan {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+}
+
+/// Reads what the destination says of itself; `objects` were listed before.
+fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
+    let manifest = Manifest::load(sink)?;
+    let numbers = snapshots(objects);
+    let mut known = Known {
+        dropped: dropped(&numbers, manifest.as_ref().map(|m| m.snapshot), rules),
+        ..Known::default()
+    };
+    let mut newest = 0;
+    let mut hold = |manifest: Manifest| {
+        if manifest.snapshot >= newest {
+            newest = manifest.snapshot;
+            known.published = Some(manifest.plan.clone());
+        }
+        for (_, shard) in manifest.shards() {
+            known.digests.insert(manifest.plan_of(shard).to_owned());
+            known.named.insert(shard.name.clone());
+            known.named.insert(shard.index.clone());
+        }
+        known.digests.insert(manifest.plan);
+    };
+    manifest.into_iter().for_each(&mut hold);
+    // One after the other: each may be as large as the dataset has shards.
+    let staying: Vec<u64> = numbers
+        .keys()
+        .filter(|number| !known.dropped.contains(number))
+        .copied()
+        .collect();
+    for number in staying {
+        let name = snapshot_name(number);
+        // Another `gc` may have been first.
+        let Some(text) = sink.get(&name)? else {
+            continue;
+        };
+        let manifest = Manifest::decode(&format!("{sink}/{name}"), &text).map_err(|error| {
+            Error::new(
+                Kind::Damage,
+                format!(
+                    "{error}\n  nothing was removed, because it may name anything: run `shardpack repair {sink}`, or remove that snapshot"
+                ),
+            )
+        })?;
+        hold(manifest);
+    }
+    for generation in resume::generations_of(objects.iter().map(|object| object.name.as_str())) {
+        if let Some(id) = resume::claim(sink, generation)? {
+            known.claims.insert(generation, id);
+        }
+    }
+    let ids: BTreeSet<&str> = objects
+        .iter()
+        .filter_map(|object| resume::plan_file(&object.name))
+        .map(|(id, _)| id)
+        .collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let plans = at_once(sink.requests(), &ids, |id| plan(sink, id))?;
+    known.plans = plans.into_iter().flatten().collect();
+    Ok(known)
+}
+
+/// A stored plan, if it can be read.
+fn plan(sink: &dyn Sink, id: &str) -> Result<Option<(String, KnownPlan)>> {
+    let stored = match resume::load_id(sink, id) {
+        Err(error) if error.kind() == Kind::Damage => return Ok(None),
+        stored => stored?,
+    };
+    let shards = stored.plan.shards.into_iter();
+    let plan = KnownPlan {
+        digest: stored.digest,
+        base: stored.plan.base.map(|base| base.plan),
+        names: shards
+            .flat_map(|shard| [index_name(&shard.name), shard.name])
+            .collect(),
+    };
+    Ok(Some((id.to_owned(), plan)))
+}
+
+/// The snapshots among these objects, by number, with their ages.
+fn snapshots(objects: &[Aged]) -> BTreeMap<u64, Duration> {
+    let number = |name: &str| {
+        let stem = name.strip_suffix(".json")?.rsplit('/').next()?;
+        let number = stem.parse().ok()?;
+        (snapshot_name(number) == name).then_some(number)
+    };
+    objects
+        .iter()
+        .filter_map(|object| Some((number(&object.name)?, object.age)))
+        .collect()
+}
+
+/// Which snapshots go: those before the last so many, once what took their place is old enough that nobody reads them any more.
+/// `published` is the one that readers open.
+fn dropped(
+    snapshots: &BTreeMap<u64, Duration>,
+    published: Option<u64>,
+    rules: &Rules,
+) -> BTreeSet<u64> {
+    let Some(keep) = rules.keep else {
+        return BTreeSet::new();
+    };
+    let numbers: Vec<u64> = snapshots.keys().copied().collect();
+    let before = numbers.len().saturating_sub(keep.max(1));
+    let old = |at: usize| snapshots[&numbers[at]] >= rules.older_than;
+    (0..before)
+        .filter(|&at| old(at) && old(at + 1))
+        .map(|at| numbers[at])
+        .filter(|&number| published.is_some_and(|published| number < published))
+        .collect()
+}
+
+/// The finished objects that nothing needs.
+///
+/// Needed is what a snapshot that stays names, with the plans it was made under, and what belongs to a plan that can still be published: the
+/// one claimed last, one claimed not long ago, and every one that goes on from what is published now. Of plans that those go on from,
+/// what a repair needs to tell the history stays. A plan that nobody claimed is needed until somebody else has claimed its number.
+pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> Garbage<'a> {
+    let mut garbage = Garbage::default();
+    let mut add = |stage: Stage, object: &'a Aged, what: &'static str| match object.age < older_than
+    {
+        true => garbage.young.push((object, what)),
+        false => garbage.old.entry(stage).or_default().push((object, what)),
+    };
+    let ages: HashMap<&str, Duration> = objects
+        .iter()
+        .map(|object| (object.name.as_str(), object.age))
+        .collect();
+    let dropped: HashSet<String> = known.dropped.iter().copied().map(snapshot_name).collect();
+    for object in objects.iter().filter(|o| dropped.contains(&o.name)) {
+        add(Stage::Snapshots, object, "earlier snapshot");
+    }
+    let Some((&newest, _)) = known.claims.last_key_value() else {
+        return garbage;
+    };
+    let claim_age = |generation: u64| {
+        let age = ages.get(resume::claim_name(generation).as_str());
+        age.copied().unwrap_or_default()
+    };
+    // Claimed, and nothing says that it can not be published any more.
+    let live: HashSet<&str> = known
+        .claims
+        .iter()
+        .filter(|&(&generation, id)| {
+            let open = known
+                .plans
+                .get(id)
+                .is_none_or(|plan| plan.base == known.published);
+            open || generation == newest || claim_age(generation) < older_than
+        })
+        .map(|(_, id)| id.as_str())
+        .collect();
+    let claimed: HashSet<&str> = known.claims.values().map(String::as_str).collect();
+    let claimed_plans = || {
+        let plans = known.plans.iter();
+        plans.filter(|(id, _)| claimed.contains(id.as_str()))
+    };
+    let made: HashSet<&str> = claimed_plans().flat_map(|(_, plan)| plan.names()).collect();
+    let wanted: HashSet<&str> = claimed_plans()
+        .filter(|(id, _)| live.contains(id.as_str()))
+        .flat_map(|(_, plan)| plan.names())
+        .chain(known.named.iter().map(String::as_str))
+        .collect();
+    let useless = |name: &str| made.contains(name) && !wanted.contains(name);
+    for object in objects.iter().filter(|object| useless(&object.name)) {
+        match object.name.split_once('/') {
+            Some(("index", _)) => add(Stage::Indexes, object, "index of an unused shard"),
+            Some(("data", _)) => add(Stage::Shards, object, "unused shard"),
+            _ => {}
+        }
+    }
+    let history = history(known, &live);
+    let mut plans: BTreeMap<&str, Vec<(&Aged, Part)>> = BTreeMap::new();
+    for object in objects {
+        if let Some((id, part)) = resume::plan_file(&object.name) {
+            plans.entry(id).or_default().push((object, part));
+        }
+    }
+    for (id, parts) in plans {
+        let plan = known.plans.get(id);
+        let published = plan.is_some_and(|plan| known.digests.contains(&plan.digest));
+        // Whoever stored it before the last claim was made has lost that number, and the next plan has another id.
+        let youngest = parts.iter().map(|(object, _)| object.age).min();
+        let open = !claimed.contains(id) && youngest <= Some(claim_age(newest));
+        if live.contains(id) || published || open {
+            continue;
+        }
+        let told = plan.is_some_and(|plan| history.contains(plan.digest.as_str()));
+        // What is left for its age has to be found the next time.
+        let young = |name: &str| ages.get(name).is_some_and(|age| *age < older_than);
+        let names_something = plan.is_some_and(|plan| {
+            let mut names = plan.names();
+            names.any(|name| useless(name) && young(name))
+        });
+        for (object, part) in parts {
+            match part {
+                Part::Plan if told || names_something => {}
+                Part::Plan => add(Stage::Plans, object, "unused plan"),
+                _ => add(Stage::Samples, object, "part of an unused plan"),
+            }
+        }
+    }
+    garbage
+}
+
+/// Digests of the plans that others which are needed go on from.
+fn history<'a>(known: &'a Known, live: &HashSet<&str>) -> HashSet<&'a str> {
+    let bases: HashMap<&str, &str> = known
+        .plans
+        .values()
+        .filter_map(|plan| Some((plan.digest.as_str(), plan.base.as_deref()?)))
+        .collect();
+    let mut todo: Vec<&str> = known
+        .plans
+        .iter()
+        .filter(|(id, _)| live.contains(id.as_str()))
+        .map(|(_, plan)| plan.digest.as_str())
+        .chain(known.digests.iter().map(String::as_str))
+        .collect();
+    let mut history = HashSet::new();
+    while let Some(digest) = todo.pop() {
+        if history.insert(digest) {
+            todo.extend(bases.get(digest));
+        }
+    }
+    history
 }

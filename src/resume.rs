@@ -20,6 +20,8 @@ use crate::store::{Sink, at_once};
 
 /// Where claims lie.
 const CLAIMS: &str = "_shardpack/claims";
+/// Last part of [`source_name`].
+const SOURCE_FILE: &str = "source";
 /// Fast, and names compress well at any level.
 const LEVEL: i32 = 1;
 
@@ -63,25 +65,62 @@ fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-fn claim_name(generation: u64) -> String {
+/// Name of the claim of a generation.
+pub fn claim_name(generation: u64) -> String {
     format!("{CLAIMS}/{generation:08}.json")
+}
+
+/// The id of the plan that an object is a part of, and which part.
+pub fn plan_file(name: &str) -> Option<(&str, Part)> {
+    let (id, file) = name
+        .strip_prefix(STATE)?
+        .strip_prefix("/plan/")?
+        .split_once('/')?;
+    let part = match file {
+        "plan.json" => Part::Plan,
+        "samples.jsonl.zst" => Part::Samples,
+        SOURCE_FILE => Part::Source,
+        _ => return None,
+    };
+    is_id(id).then_some((id, part))
+}
+
+/// What a stored plan consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The plan itself.
+    Plan,
+    /// Its samples.
+    Samples,
+    /// Where the source was.
+    Source,
+}
+
+fn is_id(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Name of the object that says where the source was at planning time, for `pack` without `--source`. Not part of the plan: it says
+/// nothing of the data.
+pub fn source_name(id: &str) -> String {
+    format!("{STATE}/plan/{id}/{SOURCE_FILE}")
 }
 
 /// The generations that are claimed, in order.
 pub fn generations(sink: &dyn Sink) -> Result<Vec<u64>> {
-    Ok(generations_of(&sink.list(CLAIMS)?))
+    let objects = sink.list(CLAIMS)?;
+    Ok(generations_of(
+        objects.iter().map(|(name, _)| name.as_str()),
+    ))
 }
 
-/// The generations whose claims are among these objects, in order.
-pub fn generations_of(objects: &[(String, u64)]) -> Vec<u64> {
+/// The generations whose claims are among these names, in order.
+pub fn generations_of<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u64> {
     let number = |name: &str| {
         let number = name.strip_prefix(CLAIMS)?.strip_prefix('/')?;
         number.strip_suffix(".json")?.parse().ok()
     };
-    let mut numbers: Vec<u64> = objects
-        .iter()
-        .filter_map(|(name, _)| number(name))
-        .collect();
+    let mut numbers: Vec<u64> = names.filter_map(number).collect();
     numbers.sort_unstable();
     numbers
 }
@@ -110,8 +149,7 @@ pub fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
     let claim: Claim = serde_json::from_slice(&text).map_err(|error| {
         Error::new(Kind::Damage, format!("{sink}/{name}: not a claim: {error}"))
     })?;
-    let sound = claim.plan_id.len() == 64 && claim.plan_id.bytes().all(|b| b.is_ascii_hexdigit());
-    if !sound {
+    if !is_id(&claim.plan_id) {
         return Err(Error::new(
             Kind::Damage,
             format!("{sink}/{name}: does not name a plan"),

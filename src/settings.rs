@@ -663,6 +663,14 @@ pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
 pub(crate) fn gc(args: &cli::GcArgs) -> Result<Removal> {
     Ok(Removal {
         older_than: args.older_than,
+        keep: match args.keep {
+            Some(0) => {
+                return Err(Error::usage(
+                    "--keep 0: the newest snapshot always stays, give at least 1",
+                ));
+            }
+            keep => keep,
+        },
         dry_run: args.dry_run,
     })
 }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::gc::{Found, Rules, collect};
 use crate::settings::Running;
 use crate::store::{self, Leftover};
-use crate::units::{counted, seconds_text};
+use crate::units::{bytes_text, counted, seconds_text};
 
 /// Removes leftovers of `destination`, or says what it would remove.
 pub fn run(destination: &str, rules: &Rules, running: &Running) -> Result<Summary> {
@@ -35,16 +35,26 @@ fn render(found: &Found, rules: &Rules) -> String {
     for (what, leftovers) in groups {
         for leftover in leftovers {
             let age = seconds_text(leftover.age.as_secs_f64());
+            let size = leftover
+                .bytes
+                .map(|bytes| format!(", {}", bytes_text(bytes)));
             // Writing to a string cannot fail.
             let _ = writeln!(
                 out,
-                "{what:13} {}: {}, {age} old",
-                leftover.name, leftover.what
+                "{what:13} {}: {}{}, {age} old",
+                leftover.name,
+                leftover.what,
+                size.unwrap_or_default()
             );
         }
     }
     let count = counted(found.removed.len() as u64, "leftover");
-    let _ = writeln!(out, "{verb} {count}");
+    let bytes: u64 = found.removed.iter().filter_map(|l| l.bytes).sum();
+    let size = match bytes {
+        0 => String::new(),
+        bytes => format!(", {}", bytes_text(bytes)),
+    };
+    let _ = writeln!(out, "{verb} {count}{size}");
     if !found.young.is_empty() {
         let young = counted(found.young.len() as u64, "leftover");
         let _ = writeln!(

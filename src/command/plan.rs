@@ -31,9 +31,6 @@ const TRIED_BYTES: u64 = 4 << 20;
 /// Less than this is not worth the time that readers spend on unpacking.
 const WORTH_SHARE: f64 = 0.05;
 
-/// Where the source was at planning time, for `pack` without `--source`. Not part of the plan: it says nothing of the data.
-const SOURCE_FILE: &str = "source";
-
 /// Plans; stores the plan unless this is a dry run.
 pub fn run(planning: &Planning, told: &Told, dry_run: bool, running: &Running) -> Result<Summary> {
     let sink = store::sink(&planning.destination, &running.access)?;
@@ -80,7 +77,7 @@ pub fn on(
         }
     };
     let location = store::absolute(&planning.source);
-    sink.put(&source_name(&stored.id), location.as_bytes())?;
+    sink.put(&resume::source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {
         done: "planned",
         changed: Some(true),
@@ -113,13 +110,9 @@ pub fn up_to_date(sink: &dyn Sink, manifest: &Manifest, changes: Changes) -> Sum
     }
 }
 
-fn source_name(id: &str) -> String {
-    format!("{STATE}/plan/{id}/{SOURCE_FILE}")
-}
-
 /// Where the source was when this plan was stored by `plan`.
 pub fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
-    let text = sink.get(&source_name(id))?;
+    let text = sink.get(&resume::source_name(id))?;
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
@@ -280,14 +273,15 @@ struct There {
 impl There {
     fn look(sink: &dyn Sink) -> Result<Self> {
         let objects = sink.list(STATE)?;
-        let newest = match resume::generations_of(&objects).last() {
-            None => None,
-            Some(&generation) => match resume::of_generation(sink, generation) {
-                // A first plan that is lost is made again from the source.
-                Err(error) if error.kind() == Kind::Damage && generation == 1 => None,
-                stored => stored?,
-            },
-        };
+        let newest =
+            match resume::generations_of(objects.iter().map(|(name, _)| name.as_str())).last() {
+                None => None,
+                Some(&generation) => match resume::of_generation(sink, generation) {
+                    // A first plan that is lost is made again from the source.
+                    Err(error) if error.kind() == Kind::Damage && generation == 1 => None,
+                    stored => stored?,
+                },
+            };
         if objects.is_empty() {
             resume::check_ours(sink)?;
         }

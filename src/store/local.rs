@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use rustix::fs::Advice;
 
-use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, Steps, check_name};
+use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, Steps, check_name};
 use crate::buffer::{Buffer, Buffers};
 use crate::error::{Error, Kind, Result, reason};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
@@ -882,7 +882,7 @@ impl Sink for LocalSink {
         Ok(())
     }
 
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
         let dir = if prefix.is_empty() {
             self.root.clone()
         } else {
@@ -892,14 +892,47 @@ impl Sink for LocalSink {
         self.walk(&dir, &mut |entry, path| {
             let name = path.strip_prefix(&self.root).unwrap_or(path);
             let name = name.to_string_lossy().into_owned();
-            if !is_temporary(&entry.file_name().to_string_lossy()) {
-                found.push((name, entry.metadata()?.len()));
+            if is_temporary(&entry.file_name().to_string_lossy()) {
+                return Ok(());
             }
+            let meta = match entry.metadata() {
+                // Another run removed it a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                meta => meta?,
+            };
+            found.push(Aged {
+                name,
+                bytes: meta.len(),
+                age: meta.modified()?.elapsed().unwrap_or_default(),
+            });
             Ok(())
         })
         .map_err(|error| Error::io(self.label(prefix), error))?;
-        found.sort_unstable();
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path(name)?;
+        let parent = path.parent().unwrap_or(&self.root);
+        let removed = self
+            .steps
+            .take("remove", &path, || fs::remove_file(&path))
+            .and_then(|()| self.sync_dir(parent));
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io(self.label(name), error));
+            }
+            _ => {}
+        }
+        // Directories that every dataset has stay: another run may be about to write there.
+        let below = name.rsplit_once('/').map_or("", |(dir, _)| dir);
+        if below.contains('/') && fs::remove_dir(parent).is_ok() {
+            let above = parent.parent().unwrap_or(&self.root);
+            self.sync_dir(above)
+                .map_err(|error| Error::io(self.label(name), error))?;
+        }
+        Ok(())
     }
 
     fn sweep(&self) -> Result<u64> {
@@ -931,10 +964,12 @@ impl Sink for LocalSink {
             }
             let below = path.strip_prefix(&self.root).unwrap_or(path);
             let below = below.to_string_lossy().into_owned();
+            let meta = entry.metadata()?;
             found.push(Leftover {
                 name: becomes(&below),
                 what: "partial file",
-                age: entry.metadata()?.modified()?.elapsed().unwrap_or_default(),
+                bytes: Some(meta.len()),
+                age: meta.modified()?.elapsed().unwrap_or_default(),
                 id: below,
                 ours: is_ours(&name),
             });

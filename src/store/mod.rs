@@ -77,12 +77,25 @@ pub struct Leftover {
     pub name: String,
     /// What it is, for people.
     pub what: &'static str,
+    /// Its length, where the backend says it.
+    pub bytes: Option<u64>,
     /// Time since it was begun or last written to.
     pub age: Duration,
     /// What the backend knows it by.
     pub id: String,
     /// Whether that alone says that this program left it.
     pub ours: bool,
+}
+
+/// A finished object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aged {
+    /// Its name below the root.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Time since it was written, by the clock of the store; zero where that lies in the future.
+    pub age: Duration,
 }
 
 /// Where shards go, and where they are read back from.
@@ -113,7 +126,16 @@ pub trait Sink: fmt::Display + Send + Sync {
 
     /// Names and sizes of the objects below `prefix` (a directory, or empty for all), sorted by name.
     /// Unfinished writes are not among them.
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let found = self.aged(prefix)?.into_iter();
+        Ok(found.map(|object| (object.name, object.bytes)).collect())
+    }
+
+    /// The same with ages.
+    fn aged(&self, prefix: &str) -> Result<Vec<Aged>>;
+
+    /// Removes a finished object, durably; no error if it is gone already.
+    fn remove(&self, name: &str) -> Result<()>;
 
     /// Removes what a killed run of this machine left half written, and only that.
     fn sweep(&self) -> Result<u64>;
@@ -397,7 +419,19 @@ mod tests {
         }
         for name in ["../x", "/x", "a/../../x"] {
             assert!(sink.put(name, b"").is_err() && sink.get(name).is_err());
+            assert!(sink.remove(name).is_err());
         }
+
+        for _ in 0..2 {
+            sink.remove("a/b.json").unwrap();
+        }
+        let aged = sink.aged("").unwrap();
+        let names: Vec<_> = aged.iter().map(|object| object.name.as_str()).collect();
+        assert_eq!(names, ["a/c.json", "data/x.tar"]);
+        assert!(
+            aged.iter()
+                .all(|object| object.age < Duration::from_secs(600))
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod anywhere;
 mod chaos;
+mod histories;
 mod together;
 
 use std::collections::BTreeMap;
@@ -191,6 +192,10 @@ enum Verb {
     Publish,
     Index(&'static str),
     Repair,
+    /// All of it made anew.
+    Anew,
+    /// Only the newest snapshot stays, and what it names.
+    Collect,
 }
 
 const EARLY: &[Verb] = &[Verb::Early];
@@ -203,6 +208,8 @@ const WORKERS: &[Verb] = &[
     Verb::Publish,
 ];
 const REPAIR: &[Verb] = &[Verb::Repair];
+const ANEW: &[Verb] = &[Verb::Early, Verb::Index("wids"), Verb::Anew];
+const COLLECT: &[Verb] = &[Verb::Collect];
 const INDEX: &[Verb] = &[Verb::Index("wids")];
 
 /// Makes an empty destination.
@@ -297,8 +304,20 @@ impl World {
     fn run_seeded(&self, verb: Verb, seed: u64, fate: &Arc<Fate>) -> Result<()> {
         let running = self.running(fate);
         let sink: &dyn Sink = &self.sink(&running, fate)?;
-        let planning = self.data.planning(seed);
+        let mut planning = self.data.planning(seed);
         let done = match verb {
+            Verb::Collect => {
+                let rules = Rules {
+                    older_than: Duration::ZERO,
+                    keep: Some(1),
+                    dry_run: false,
+                };
+                return collect(sink, &rules).map(|_| ());
+            }
+            Verb::Anew => {
+                planning.growth.full = true;
+                command::convert::on(sink, &planning, Policy::Fail, None, false, &running)
+            }
             Verb::Early => {
                 let planning = self.data.planning_of(&self.data.early, seed);
                 command::convert::on(sink, &planning, Policy::Fail, None, false, &running)
@@ -353,6 +372,7 @@ impl World {
         let running = self.running(&fate);
         let rules = Rules {
             older_than: Duration::ZERO,
+            keep: None,
             dry_run: false,
         };
         let found = collect(&self.sink(&running, &fate).unwrap(), &rules).unwrap();

@@ -14,6 +14,8 @@ mod policy;
 mod plan;
 // Interrupted and resumed runs.
 mod resume;
+// What no snapshot names is removed, and nothing else.
+mod gc;
 // Runs that are killed at random moments, stand still, and meet each other.
 mod kill;
 // Inside a pod: reports, progress, deadlines, limits.

@@ -1,6 +1,7 @@
 //! Listing: each directory on its own, many at once, so that a tree of classes is no chain of pages.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use aws_sdk_s3::types::EncodingType;
 use tokio::sync::Semaphore;
@@ -18,9 +19,18 @@ const LISTERS: usize = 64;
 /// The permission that listing needs.
 pub(super) const ACTION: &str = "s3:ListBucket";
 
-/// One page: keys with sizes and tags, and the directories below.
+/// An object as a listing shows it.
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) tag: String,
+    /// Time since it was written; zero where the server does not say.
+    pub(super) age: Duration,
+}
+
+/// One page: keys, and the directories below.
 pub(super) struct Page {
-    pub(super) keys: Vec<(String, u64, String)>,
+    pub(super) keys: Vec<Key>,
     pub(super) below: Vec<String>,
     next: Option<String>,
 }
@@ -73,8 +83,11 @@ async fn directory(connection: &Connection, location: &Location, path: String) -
     let mut next = None;
     loop {
         let page = page(connection, location, &prefix, Some("/"), next, None).await?;
-        for (key, size, tag) in page.keys {
-            let name = key.strip_prefix(&prefix).unwrap_or_default();
+        for Key {
+            name, size, tag, ..
+        } in page.keys
+        {
+            let name = name.strip_prefix(&prefix).unwrap_or_default();
             // The object that some tools make for a directory.
             if name.is_empty() {
                 continue;
@@ -111,12 +124,12 @@ async fn directory(connection: &Connection, location: &Location, path: String) -
     }
 }
 
-/// All keys with a prefix, in the order of the server, with their sizes and tags.
+/// All keys with a prefix, in the order of the server.
 pub(super) async fn flat(
     connection: &Connection,
     location: &Location,
     prefix: &str,
-) -> Result<Vec<(String, u64, String)>> {
+) -> Result<Vec<Key>> {
     let mut keys = Vec::new();
     let mut next = None;
     loop {
@@ -165,7 +178,16 @@ pub(super) async fn page(
     let keys = answer.contents().iter().map(|object| {
         let tag = object.e_tag().unwrap_or_default().trim_matches('"');
         let size = u64::try_from(object.size().unwrap_or(0)).unwrap_or(0);
-        (name(object.key().unwrap_or_default()), size, tag.to_owned())
+        let written = object
+            .last_modified()
+            .and_then(|time| SystemTime::try_from(*time).ok());
+        let age = written.and_then(|written| written.elapsed().ok());
+        Key {
+            name: name(object.key().unwrap_or_default()),
+            size,
+            tag: tag.to_owned(),
+            age: age.unwrap_or_default(),
+        }
     });
     let below = answer.common_prefixes().iter().filter_map(|p| p.prefix());
     let more = answer.is_truncated() == Some(true);

@@ -24,7 +24,7 @@ use self::connection::Connection;
 use self::read::{Ahead, Object, Ranges, Span};
 use self::trouble::Trouble;
 use self::write::{Put, Shard, Writes};
-use super::{Access, Kept, Leftover, ShardWriter, Sink, Source, check_name};
+use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, check_name};
 use crate::buffer::{Buffer, Buffers};
 use crate::error::{Error, Kind, Result};
 use crate::listing::Listing;
@@ -406,22 +406,32 @@ impl Sink for S3Sink {
         }
     }
 
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
         let prefix = match prefix {
             "" => self.location.prefix.clone(),
             prefix => format!("{}/", self.key(prefix)?),
         };
         let flat = list::flat(&self.connection, &self.location, &prefix);
         let keys = self.connection.wait(flat)?;
-        let name = |(key, size, _): (String, u64, String)| {
-            let name = key.strip_prefix(&self.location.prefix)?;
+        let object = |key: list::Key| {
+            let name = key.name.strip_prefix(&self.location.prefix)?;
             // Directory markers of other tools.
-            (!name.is_empty() && !name.ends_with('/')).then(|| (name.to_owned(), size))
+            (!name.is_empty() && !name.ends_with('/')).then(|| Aged {
+                name: name.to_owned(),
+                bytes: key.size,
+                age: key.age,
+            })
         };
-        let mut found: Vec<_> = keys.into_iter().filter_map(name).collect();
+        let mut found: Vec<_> = keys.into_iter().filter_map(object).collect();
         // S3 Express lists in no order.
-        found.sort_unstable();
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let key = self.key(name)?;
+        let removed = self.connection.wait(self.writes.remove(&key));
+        removed.map_err(|trouble| self.explain(write::REMOVE_ACTION, &key, &trouble))
     }
 
     fn sweep(&self) -> Result<u64> {
@@ -535,6 +545,7 @@ impl S3Sink {
                 found.push(Leftover {
                     name: name.to_owned(),
                     what: "unfinished multipart upload",
+                    bytes: None,
                     age,
                     id: id.to_owned(),
                     ours: false,

@@ -43,6 +43,7 @@ pub(super) const PROBE: &str = "_shardpack/probe";
 /// The permission that writing needs.
 pub(super) const ACTION: &str = "s3:PutObject";
 pub(super) const ABORT_ACTION: &str = "s3:AbortMultipartUpload";
+pub(super) const REMOVE_ACTION: &str = "s3:DeleteObject";
 
 /// What the server does with checksums that are sent to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +262,7 @@ impl Writes {
             // Not found: an earlier attempt was carried out, and its reply lost.
             Err(trouble) if trouble.status != 404 => Err(trouble),
             _ => {
-                self.remove(key).await;
+                self.remove_probe(key).await;
                 Ok(Checksums::Parts)
             }
         }
@@ -479,11 +480,11 @@ impl Writes {
         }
     }
 
-    /// Removes the object of a probe; that it cannot is no reason to fail.
-    async fn remove(&self, key: &str) {
+    /// Removes an object; no error if it is gone already.
+    pub(super) async fn remove(&self, key: &str) -> Result<(), Trouble> {
         let call = self
             .connection
-            .call("s3:DeleteObject", self.location.object(key), 0);
+            .call(REMOVE_ACTION, self.location.object(key), 0);
         let removed = self.connection.attempt(&call, || async {
             let request = self
                 .connection
@@ -494,7 +495,18 @@ impl Writes {
                 .set_request_payer(self.connection.payer());
             request.send().await.map_err(Trouble::from)
         });
-        if let Err(trouble) = removed.await {
+        match removed.await {
+            Err(trouble) if trouble.is_missing() => Ok(()),
+            removed => removed.map(|_| ()),
+        }
+    }
+
+    /// Removes the object of a probe; that it cannot is no reason to fail.
+    async fn remove_probe(&self, key: &str) {
+        if let Err(trouble) = self.remove(key).await {
+            let call = self
+                .connection
+                .call(REMOVE_ACTION, self.location.object(key), 0);
             tracing::warn!("{}", self.connection.explain(&call, &trouble));
         }
     }
