@@ -104,6 +104,10 @@ impl Error {
                 Kind::Transient,
                 ": lower `--reads` or raise the open-file limit",
             ),
+            Some(Errno::IO) => (
+                Kind::Failed,
+                ": look into the log of the kernel for this disk or mount, then run again",
+            ),
             Some(Errno::STALE | Errno::TIMEDOUT | Errno::AGAIN | Errno::HOSTDOWN) => {
                 (Kind::Transient, ": run again")
             }

@@ -46,6 +46,7 @@ pub(super) struct LocalSource {
     reactor: Reactor,
     buffers: Arc<Buffers>,
     reads: usize,
+    steps: Steps,
 }
 
 impl LocalSource {
@@ -68,7 +69,14 @@ impl LocalSource {
             reactor: Reactor::new(reads, 0),
             buffers: Arc::default(),
             reads,
+            steps: access.steps.clone(),
         })
+    }
+
+    fn open_file(&self, name: &SourcePath) -> Result<File> {
+        let path = self.path(name);
+        let file = self.steps.read("open", &path, || File::open(&path));
+        file.map_err(|error| unreadable(name, &error))
     }
 
     fn path(&self, path: &SourcePath) -> PathBuf {
@@ -91,6 +99,7 @@ impl Source for LocalSource {
             listing: Listing::default(),
             directories: Vec::new(),
             entries: std::collections::VecDeque::new(),
+            steps: self.steps.clone(),
         }
         .run(&self.root)
     }
@@ -99,13 +108,18 @@ impl Source for LocalSource {
         let path = self.path(&field.path);
         let field = (field.path.clone(), field.size, field.version.clone());
         let buffers = Arc::clone(&self.buffers);
+        let steps = self.steps.clone();
         self.reactor.start(move || {
             let (name, size, version) = field;
             let length = usize::try_from(size)
                 .map_err(|_| Error::failed(format!("{name} is too large to hold")))?;
-            let mut file = File::open(&path).map_err(|error| unreadable(&name, &error))?;
+            let mut file = steps
+                .read("open", &path, || File::open(&path))
+                .map_err(|error| unreadable(&name, &error))?;
             let mut buffer = buffers.take();
-            let read = read_full(&mut file, buffer.room(length))
+            let room = buffer.room(length);
+            let read = steps
+                .read("read", &path, || read_full(&mut file, room))
                 .map_err(|error| unreadable(&name, &error))?;
             check_unchanged(&file, &name, size, &version, read as u64)?;
             buffer.sum();
@@ -122,10 +136,10 @@ impl Source for LocalSource {
     }
 
     fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>> {
-        let file =
-            File::open(self.path(&field.path)).map_err(|error| unreadable(&field.path, &error))?;
         Ok(Box::new(Stream {
-            file,
+            file: self.open_file(&field.path)?,
+            path: self.path(&field.path),
+            steps: self.steps.clone(),
             field: field.clone(),
             read: 0,
         }))
@@ -133,10 +147,14 @@ impl Source for LocalSource {
 
     fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>> {
         let fail = |error: io::Error| unreadable(&field.path, &error);
-        let mut file = File::open(self.path(&field.path)).map_err(fail)?;
+        let mut file = self.open_file(&field.path)?;
         file.seek(SeekFrom::Start(offset)).map_err(fail)?;
         let mut buffer = vec![0; length];
-        let read = read_full(&mut file, &mut buffer).map_err(fail)?;
+        let path = self.path(&field.path);
+        let read = self
+            .steps
+            .read("read", &path, || read_full(&mut file, &mut buffer))
+            .map_err(fail)?;
         if read < length {
             return Err(changed(&field.path, offset + read as u64, field.size));
         }
@@ -229,13 +247,19 @@ fn mtime(meta: &fs::Metadata) -> i64 {
 
 struct Stream {
     file: File,
+    path: PathBuf,
+    steps: Steps,
     field: Field,
     read: u64,
 }
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read(buffer)?;
+        let file = &mut self.file;
+        let n = self
+            .steps
+            .read("read", &self.path, || file.read(buffer))
+            .map_err(|error| io::Error::other(unreadable(&self.field.path, &error)))?;
         self.read += n as u64;
         if self.read > self.field.size || (n == 0 && !buffer.is_empty()) {
             let Field {
@@ -257,6 +281,7 @@ struct Walk {
     listing: Listing,
     directories: Vec<(usize, Pending<Entries>)>,
     entries: std::collections::VecDeque<(usize, Pending<Looked>)>,
+    steps: Steps,
 }
 
 /// A directory being listed and those it lies in, to find symbolic links that lead back.
@@ -274,6 +299,7 @@ struct Entries {
     rest: Option<fs::ReadDir>,
     problems: Vec<Problem>,
     hidden: u64,
+    failed: Option<Error>,
 }
 
 /// Entries that were looked at.
@@ -282,6 +308,7 @@ struct Looked {
     files: Dir,
     below: Vec<(PathBuf, Arc<Place>)>,
     problems: Vec<Problem>,
+    failed: Option<Error>,
 }
 
 impl Walk {
@@ -317,8 +344,13 @@ impl Walk {
     fn enter(&mut self, path: PathBuf, place: Arc<Place>) {
         let dir = self.listing.dirs.len();
         self.listing.dirs.push(Dir::new(place.path.clone()));
+        let steps = self.steps.clone();
         let pending = self.reactor.start(move || {
-            Ok(match fs::read_dir(&path) {
+            let listed = steps.read("list", &path, || fs::read_dir(&path));
+            Ok(match listed {
+                Err(error) if !is_of_the_data(&error) => {
+                    return Err(Error::io(show(path.as_os_str().as_bytes()), error));
+                }
                 Ok(rest) => {
                     // Most directories are looked at whole by whoever lists them: raw entries are large.
                     let mut entries = next_entries(place, rest);
@@ -334,6 +366,7 @@ impl Walk {
                         rest: None,
                         problems: vec![problem],
                         hidden: 0,
+                        failed: None,
                     }
                 }
             })
@@ -349,7 +382,11 @@ impl Walk {
             rest,
             problems,
             hidden,
+            failed,
         } = entries;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         self.listing.problems.extend(problems);
         self.listing.hidden += hidden;
         if let Some(rest) = rest {
@@ -365,6 +402,9 @@ impl Walk {
     }
 
     fn take(&mut self, dir: usize, looked: Looked) -> Result<()> {
+        if let Some(error) = looked.failed {
+            return Err(error);
+        }
         self.listing.problems.extend(looked.problems);
         let into = &mut self.listing.dirs[dir];
         if !into.append(looked.files) {
@@ -388,6 +428,7 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
         rest: None,
         problems: Vec::new(),
         hidden: 0,
+        failed: None,
     };
     while entries.some.len() < CHUNK_ENTRIES {
         match rest.next() {
@@ -396,16 +437,37 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
                 entries.hidden += 1
             }
             Some(Ok(entry)) => entries.some.push(entry),
-            Some(Err(error)) => {
+            Some(Err(error)) if is_of_the_data(&error) => {
                 entries
                     .problems
                     .push(unlistable(&entries.place.path, &error));
+                return entries;
+            }
+            Some(Err(error)) => {
+                entries.failed = Some(Error::io(show(&entries.place.path), error));
                 return entries;
             }
         }
     }
     entries.rest = Some(rest);
     entries
+}
+
+/// Whether an error says something of the file or directory itself, to be told with all others like it; any other is one of the
+/// machine, or an outage.
+fn is_of_the_data(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::NAMETOOLONG
+                | Errno::ACCESS
+                | Errno::PERM
+        )
+    )
 }
 
 fn unlistable(path: &[u8], error: &io::Error) -> Problem {
@@ -430,6 +492,11 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
         });
         let meta = match meta {
             Ok(meta) => meta,
+            Err(error) if !is_of_the_data(&error) => {
+                let path = SourcePath::join(&place.path, &name);
+                looked.failed = Some(Error::io(path.to_string(), error));
+                return looked;
+            }
             Err(error) => {
                 let detail = match fs::read_link(entry.path()) {
                     Ok(target) => format!(

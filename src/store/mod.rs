@@ -174,25 +174,43 @@ pub type Step<'a> = (bool, &'static str, &'a Path);
 /// Says whether a step may be taken, or was taken well.
 pub type Asked = dyn Fn(Step<'_>) -> io::Result<()> + Send + Sync;
 
-/// Asked before and after every step that changes a disk, so that a test can end a run at each; does nothing by default.
+/// Asked before and after every step that changes a disk, and before every step of reading a source, so that a test can end a run at
+/// each, or have it fail; does nothing by default.
 #[derive(Clone, Default)]
 pub struct Steps(pub Option<Arc<Asked>>);
 
 impl Steps {
-    /// Takes a step.
+    /// Takes a step that changes the disk. One that a signal interrupted is taken again.
     fn take<T>(
         &self,
         step: &'static str,
         path: &Path,
-        work: impl FnOnce() -> io::Result<T>,
+        work: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
-        let Some(asked) = &self.0 else {
-            return work();
-        };
-        asked((false, step, path))?;
-        let done = work()?;
-        asked((true, step, path))?;
+        let done = self.read(step, path, work)?;
+        if let Some(asked) = &self.0 {
+            asked((true, step, path))?;
+        }
         Ok(done)
+    }
+
+    /// Takes a step that changes nothing.
+    fn read<T>(
+        &self,
+        step: &'static str,
+        path: &Path,
+        mut work: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            let asked = self
+                .0
+                .as_ref()
+                .map_or(Ok(()), |asked| asked((false, step, path)));
+            match asked.and_then(|()| work()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
     }
 }
 

@@ -135,6 +135,19 @@ impl Destination {
     /// Somebody plans.
     fn draft(&mut self) {
         let generation = self.owner().map_or(0, |owner| owner.plan.generation) + 1;
+        // Whoever runs again what ended before its claim has the same plan, and stores it anew.
+        let published = self.newest().map(|newest| newest.plan.clone());
+        let same = |work: &Work| {
+            let base = work.plan.base.as_ref().map(|base| &base.plan);
+            !work.claimed && work.plan.generation == generation && base == published.as_ref()
+        };
+        if let Some(at) = self.work.iter().position(same)
+            && self.random.bool()
+        {
+            self.work[at].since = self.now;
+            self.work[at].stored = false;
+            return (0..2).for_each(|_| self.store_one(at));
+        }
         let mut next: u64 = 0;
         let planned = self
             .owner()
@@ -450,6 +463,18 @@ impl Destination {
                     "{context}: {name} is gone"
                 );
                 digest = work.plan.base.as_ref().map(|base| base.plan.clone());
+            }
+        }
+        // Readers may still have it open.
+        for (number, next) in self.published.keys().zip(self.published.keys().skip(1)) {
+            let replaced = self.age(&snapshot_name(*next));
+            if replaced.is_some_and(|age| age < PATIENCE) {
+                let text = self.published[number].encode().unwrap().into();
+                has(
+                    &snapshot_name(*number),
+                    &text,
+                    "it was replaced not long ago",
+                );
             }
         }
         for work in self.work.iter().filter(|work| work.claimed) {

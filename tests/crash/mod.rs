@@ -8,6 +8,7 @@
 
 mod anywhere;
 mod chaos;
+mod errnos;
 mod histories;
 mod together;
 
