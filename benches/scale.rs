@@ -36,7 +36,7 @@ use shardpack::scan::{Scan, scan};
 use shardpack::scheduler::Worker;
 use shardpack::settings::rules_of;
 use shardpack::signal::Stop;
-use shardpack::store::{self, Access, Kept, Leftover, ShardWriter, Sink};
+use shardpack::store::{self, Access, Aged, Kept, Leftover, ShardWriter, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;
 
@@ -369,8 +369,11 @@ impl Sink for Counting {
     fn check_exclusive(&self, name: &str, body: &[u8]) -> Result<()> {
         self.inner.check_exclusive(name, body)
     }
-    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.inner.list(prefix)
+    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
+        self.inner.aged(prefix)
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
     }
     fn sweep(&self) -> Result<u64> {
         self.inner.sweep()

@@ -496,7 +496,7 @@ fn planned_numbers(newest: &Plan) -> BTreeMap<String, u64> {
 fn count(numbers: &mut BTreeMap<String, u64>, split: &str, name: &str) {
     if let Some(number) = number_of(name, split) {
         let free = numbers.entry(split.to_owned()).or_default();
-        *free = (*free).max(number + 1);
+        *free = (*free).max(number.saturating_add(1));
     }
 }
 

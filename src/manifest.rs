@@ -11,11 +11,14 @@ use crate::error::{Error, Kind, Result};
 use crate::recipe::{Names, Recipe};
 use crate::record::Remark;
 use crate::store::{Sink, check_name};
+use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 
 /// Where everything lies that readers of the dataset do not need.
 pub const STATE: &str = "_shardpack";
 /// Name of the manifest below the destination.
 pub const MANIFEST: &str = "manifest.json";
+/// Numbers that a snapshot can have: adding to them does not overflow.
+const SNAPSHOTS: std::ops::RangeInclusive<u64> = 1..=u64::MAX / 2;
 /// Value of [`Manifest::kind`].
 pub const MANIFEST_KIND: &str = "shardpack-manifest";
 
@@ -142,6 +145,22 @@ impl Manifest {
         shard.plan.as_deref().unwrap_or(&self.plan)
     }
 
+    /// Whether its numbers can be, and be reckoned with.
+    fn is_sane(&self) -> bool {
+        let samples = self.shards().map(|(_, shard)| shard.samples);
+        let bytes = self.shards().flat_map(|(_, shard)| {
+            let unpacked = shard.unpacked_bytes.unwrap_or(0);
+            [shard.bytes, unpacked, shard.index_bytes]
+        });
+        let files = self.indexes.iter().map(|file| file.bytes);
+        let splits = self.splits.iter();
+        let sums = splits.flat_map(|split| [split.samples, split.bytes]);
+        SNAPSHOTS.contains(&self.snapshot)
+            && are_sane(samples, MOST_SAMPLES)
+            && are_sane(bytes.chain(files), MOST_BYTES)
+            && are_sane(sums.chain([self.samples, self.bytes]), MOST_BYTES * 16)
+    }
+
     /// Names of its reader indexes: those of the recipe and those that were added.
     pub fn readers(&self) -> Vec<String> {
         let added = self.indexes.iter().map(|file| &file.reader);
@@ -159,7 +178,7 @@ impl Manifest {
         Ok(text)
     }
 
-    /// Reads a manifest; `name` is for messages. Names that leave the destination are refused.
+    /// Reads a manifest; `name` is for messages. Names that leave the destination, or a terminal would act on, are refused.
     pub fn decode(name: &str, text: &[u8]) -> Result<Self> {
         let bad =
             |what: String| Error::new(Kind::Damage, format!("{name}: not a manifest: {what}"));
@@ -170,6 +189,12 @@ impl Manifest {
                 "`{}` version {}, this program knows `{MANIFEST_KIND}` version 1",
                 manifest.kind, manifest.version
             )));
+        }
+        if !manifest.is_sane() {
+            return Err(bad("it has impossible sizes or counts".to_owned()));
+        }
+        for split in &manifest.splits {
+            check_name(&split.name).map_err(|error| bad(error.to_string()))?;
         }
         for (_, shard) in manifest.shards() {
             check_name(&shard.name).map_err(|error| bad(error.to_string()))?;

@@ -41,7 +41,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
         match put_all(sink, &manifest)? {
             None => return catch_up(sink, manifest),
             // An index was added to what this goes on from: it goes on from that.
-            Some(theirs) if base.is_some_and(|base| is_of(&theirs, &base.plan)) => {}
+            Some(theirs) if base.is_some_and(|base| is_next(&theirs, &manifest, &base.plan)) => {}
             Some(theirs) => return Err(disagreement(sink, &manifest, &theirs)),
         }
     }
@@ -220,7 +220,7 @@ pub fn add_indexes(
         match put_all(sink, &next)? {
             None => return catch_up(sink, next),
             // Another run added its own meanwhile: ours come on top of that.
-            Some(theirs) if is_of(&theirs, &manifest.plan) => {}
+            Some(theirs) if is_next(&theirs, &next, &manifest.plan) => {}
             Some(theirs) => return Err(disagreement(sink, &next, &theirs)),
         }
     }
@@ -268,7 +268,7 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
         let mut last = None;
         for number in manifest.snapshot + 1.. {
             match sink.get(&snapshot_name(number))? {
-                Some(text) if Manifest::decode("", &text).is_ok() => last = Some(text),
+                Some(text) if number_of(&text) == Some(number) => last = Some(text),
                 _ => break,
             }
         }
@@ -282,6 +282,17 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
             sink.put(MANIFEST, &text)?;
         }
     }
+}
+
+/// The number of a snapshot, if it is one.
+fn number_of(snapshot: &[u8]) -> Option<u64> {
+    let snapshot = Manifest::decode("", snapshot);
+    snapshot.map(|snapshot| snapshot.snapshot).ok()
+}
+
+/// Whether it is a snapshot of this plan that was put where ours was to be: what goes on from it gets further.
+fn is_next(theirs: &[u8], ours: &Manifest, plan: &str) -> bool {
+    is_of(theirs, plan) && number_of(theirs) == Some(ours.snapshot)
 }
 
 /// Whether it is a snapshot of this plan.

@@ -13,15 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::manifest::STATE;
-use crate::plan::{Draft, PLAN_KIND, Plan, parse_lines};
+use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_lines};
 use crate::record::{FOOTER_GUESS, Footer, index_name};
 use crate::sample::{Sample, hex};
-use crate::store::{Sink, at_once};
+use crate::store::{Sink, at_once, check_name};
+use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 
 /// Where claims lie.
 const CLAIMS: &str = "_shardpack/claims";
 /// Last part of [`source_name`].
 const SOURCE_FILE: &str = "source";
+/// Numbers of plans and shards that can be: adding to them does not overflow.
+const GENERATIONS: std::ops::RangeInclusive<u64> = 0..=u64::MAX / 2;
 /// Fast, and names compress well at any level.
 const LEVEL: i32 = 1;
 
@@ -356,12 +359,31 @@ pub fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
         && stored.id == id
         && plan.id() == id
         && stored.digest == plan.digest()
-        && stored.frames.len() == plan.shards.len();
+        && GENERATIONS.contains(&plan.generation)
+        && plan
+            .numbers
+            .values()
+            .all(|number| GENERATIONS.contains(number))
+        && stored.frames.len() == plan.shards.len()
+        && plan.shards.iter().all(is_sound)
+        && are_sane(plan.shards.iter().map(|shard| shard.samples), MOST_SAMPLES)
+        && are_sane(plan.shards.iter().flat_map(sizes), MOST_BYTES);
     if sound {
         Ok(stored)
     } else {
         Err(bad("its content does not match its id"))
     }
+}
+
+/// Whether a plan may name such a shard: where shards lie, and nowhere else.
+fn is_sound(shard: &ShardPlan) -> bool {
+    shard.name.starts_with("data/")
+        && check_name(&shard.name).is_ok()
+        && check_name(&shard.split).is_ok()
+}
+
+fn sizes(shard: &ShardPlan) -> [u64; 3] {
+    [shard.bytes, shard.source_bytes, shard.listing_bytes]
 }
 
 /// The samples of one shard of the plan.
@@ -391,7 +413,16 @@ pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sam
             plan.name
         )));
     }
-    parse_lines(&name, &lines)
+    let samples = parse_lines(&name, &lines)?;
+    match samples.len() as u64 == plan.samples {
+        true => Ok(samples),
+        false => Err(bad(format!(
+            "{} samples are listed for {}, planned are {}",
+            samples.len(),
+            plan.name,
+            plan.samples
+        ))),
+    }
 }
 
 /// The records that exist of these shards under this plan; a shard whose length differs from its record is not done.

@@ -1,5 +1,19 @@
 //! Numbers as people write and read them: sizes with SI or IEC units, counts, durations.
 
+/// Most samples that a shard is believed to have: sums and products of such numbers do not overflow.
+pub const MOST_SAMPLES: u64 = 1 << 40;
+/// Most bytes that an object is believed to have.
+pub const MOST_BYTES: u64 = 1 << 50;
+
+/// Whether numbers that were read somewhere are each at most `most`, and all together can be summed.
+pub fn are_sane(numbers: impl IntoIterator<Item = u64>, most: u64) -> bool {
+    let mut sum = 0u64;
+    numbers.into_iter().all(|number| {
+        sum = sum.saturating_add(number);
+        number <= most && sum <= MOST_BYTES * 64
+    })
+}
+
 /// Bytes of a size such as `1GB`, `64MiB`, `1.5G` or `4096`; units of 1000 unless there is an `i`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();

@@ -14,6 +14,9 @@ use crate::units::{bytes_text, classes, count_text, counted};
 /// Classes listed by name.
 const NAMED: usize = 10;
 
+/// Column of shard names at most.
+const WIDEST: usize = 200;
+
 /// Describes the dataset, or the sample `key`.
 pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
@@ -135,7 +138,8 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
             .iter()
             .map(|shard| shard.name.len())
             .max()
-            .unwrap_or(0);
+            .unwrap_or(0)
+            .min(WIDEST);
         for shard in &split.shards {
             writeln!(
                 out,

@@ -168,6 +168,17 @@ pub fn standing(
         ..Changes::default()
     };
     let Some(newest) = there.newest else {
+        if there
+            .manifest
+            .is_some_and(|manifest| manifest.recipe.foreign)
+        {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!(
+                    "{sink} holds shards of others, with an index of ours: choose another destination"
+                ),
+            ));
+        }
         let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
         return Ok(new(ordered.cut(), all));
     };

@@ -321,10 +321,10 @@ pub fn at_once<T: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Refuses a name that could leave the root it is used under: manifests and records are untrusted.
+/// Refuses a name that could leave the root it is used under, or change a terminal it is shown on: manifests and records are untrusted.
 pub fn check_name(name: &str) -> Result<()> {
     let ok = !name.is_empty()
-        && !name.contains('\0')
+        && !name.chars().any(char::is_control)
         && name
             .split('/')
             .all(|part| !part.is_empty() && part != "." && part != "..");
@@ -362,7 +362,16 @@ mod tests {
 
     #[test]
     fn names_that_leave_the_root_are_refused() {
-        for name in ["", "/etc/passwd", "a/../b", "..", "a//b", "./a", "a\0b"] {
+        for name in [
+            "",
+            "/etc/passwd",
+            "a/../b",
+            "..",
+            "a//b",
+            "./a",
+            "a\0b",
+            "a\nb",
+        ] {
             assert!(check_name(name).is_err(), "{name}");
         }
         check_name("data/train-00000.tar").unwrap();

@@ -327,7 +327,7 @@ fn a_gc_on_disk_that_ends_at_any_operation_or_step_is_gone_on_with() {
     let scenario = Scenario {
         name: "gc on disk",
         world: LOCAL,
-        data: Data::small(),
+        data: Data::grown(),
         earlier: ANEW,
         verbs: COLLECT,
         damage: none,
@@ -341,7 +341,7 @@ fn a_gc_on_s3_that_ends_at_any_request_is_gone_on_with() {
     let scenario = Scenario {
         name: "gc on S3",
         world: S3,
-        data: Data::small(),
+        data: Data::grown(),
         earlier: ANEW,
         verbs: COLLECT,
         damage: none,

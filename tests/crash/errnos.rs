@@ -37,7 +37,10 @@ const SAID: [(Errno, Kind, &[&str]); 5] = [
 /// Refuses each point once with each of them; whoever is told so starts the same again.
 fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level) {
     let begun = Instant::now();
-    let data = Data::small();
+    let data = match earlier {
+        [Verb::Early, ..] => Data::grown(),
+        _ => Data::small(),
+    };
     let before = undisturbed(new(&data), &Tree::new(), earlier);
     let world = new(&data);
     world.fill(&before);

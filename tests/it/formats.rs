@@ -617,3 +617,23 @@ fn rows_of_seekable_shards_point_at_frames_that_hold_the_sample() {
     let plain = data.convert(&["--shards", "1"]);
     assert!(plain.row("train/cat/000")["frame"].is_null());
 }
+
+#[test]
+fn a_conversion_never_writes_over_shards_of_others() {
+    let (_other, output) = Dataset::new().class("other", 3).convert_kept(&[]);
+    let data = Dataset::new().class("cat", 3);
+    let place = data.fresh();
+    let shard = place.join("data/train-00000.tar");
+    fs::create_dir_all(shard.parent().unwrap()).unwrap();
+    fs::copy(&output.shards()[0], &shard).unwrap();
+    run(shardpack(&["index", "--index", "wids"]).arg(&place)).exits(0);
+    for flags in [&[][..], &["--full"]] {
+        data.convert_to(&place, flags)
+            .exits(10)
+            .says(&["shards of others"]);
+        assert_eq!(
+            fs::read(&shard).unwrap(),
+            fs::read(&output.shards()[0]).unwrap()
+        );
+    }
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use crate::support::*;
 /// Most memory that a run may take for a dataset of less than a megabyte.
 const MOST_BYTES: u64 = 256 << 20;
 /// Longest that one may take, on a busy machine.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(20);
 /// What the exit codes of `docs/exit-codes.md` are, but those of signals.
 const CODES: [i32; 7] = [0, 1, 2, 3, 4, 10, 75];
 /// What lies outside and no run may tell.
@@ -45,7 +46,11 @@ fn names() -> Vec<String> {
     ]
     .map(str::to_owned)
     .into_iter()
-    .chain(["a".repeat(300), "a/".repeat(2500) + "x", "é".repeat(100_000)])
+    .chain([
+        "a".repeat(300),
+        "a/".repeat(2500) + "x",
+        "é".repeat(100_000),
+    ])
     .collect()
 }
 
@@ -55,6 +60,7 @@ struct Victim {
     output: Output,
     outside: Digests,
     worst: u64,
+    cases: usize,
 }
 
 impl Victim {
@@ -78,6 +84,7 @@ impl Victim {
             output: Output { path, run },
             outside,
             worst: 0,
+            cases: 0,
         }
     }
 
@@ -95,13 +102,11 @@ impl Victim {
     fn tries(&mut self, what: &str, command: &[&str]) -> i32 {
         let summary = self.data.place("summary.json");
         let _ = fs::remove_file(&summary);
-        let begun = Instant::now();
-        let run = run(shardpack(command).arg("--summary").arg(&summary));
+        let run = within(LONGEST, shardpack(command).arg("--summary").arg(&summary));
         let told = format!("{what}: {command:?}\n{}\n{}", run.out, run.err);
         let told: String = told.chars().take(3000).collect();
         assert!(CODES.contains(&run.code), "exit code {}: {told}", run.code);
         assert!(!run.err.contains("panicked"), "{told}");
-        assert!(begun.elapsed() < LONGEST, "{:?}: {told}", begun.elapsed());
         for text in [&run.out, &run.err] {
             assert!(!text.contains(SECRET), "{told}");
             let escapes = text.chars().any(|c| c.is_control() && !"\n\t".contains(c));
@@ -117,7 +122,7 @@ impl Victim {
         run.code
     }
 
-    /// Every verb, each on the dataset as it is now.
+    /// Verbs, each on the dataset as it is now: `verify` and by turns a quarter of the others, or with `SHARDPACK_HOSTILE=1` all of them.
     fn survives(&mut self, what: &str) -> Vec<i32> {
         let kept = self.data.fresh();
         let restore = |victim: &Self| {
@@ -145,12 +150,29 @@ impl Victim {
             &["repair", out, "--source", source],
             &["convert", source, out, "--shards", "2"],
             &["convert", source, out, "--shards", "2", "--full"],
-            &["plan", source, out, "--shards", "2", "--on-change", "rebuild"],
+            &[
+                "plan",
+                source,
+                out,
+                "--shards",
+                "2",
+                "--on-change",
+                "rebuild",
+            ],
         ];
         let mut codes = Vec::new();
-        for command in commands {
+        self.cases += 1;
+        for (number, command) in commands.into_iter().enumerate() {
+            let turn = (number + self.cases).is_multiple_of(4);
+            if number > 0 && !turn && std::env::var_os("SHARDPACK_HOSTILE").is_none() {
+                continue;
+            }
             codes.push(self.tries(what, command));
-            assert_eq!(Self::outside(&self.data), self.outside, "{what}: {command:?}");
+            assert_eq!(
+                Self::outside(&self.data),
+                self.outside,
+                "{what}: {command:?}"
+            );
             restore(self);
         }
         fs::remove_dir_all(&kept).unwrap();
@@ -187,7 +209,10 @@ impl Victim {
     /// Another plan under a sound id, claimed.
     fn with_plan(&mut self, what: &str, change: impl FnOnce(&mut Stored)) {
         let plans = self.path("_shardpack/plan");
-        let plan = files(&plans).into_iter().find(|f| f.ends_with("plan.json")).unwrap();
+        let plan = files(&plans)
+            .into_iter()
+            .find(|f| f.ends_with("plan.json"))
+            .unwrap();
         let before = self.data.fresh();
         copy_all(&self.output.path, &before);
         let mut stored: Stored = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
@@ -196,7 +221,11 @@ impl Victim {
         stored.digest = stored.plan.digest();
         let there = plans.join(&stored.id);
         fs::rename(plan.parent().unwrap(), &there).unwrap();
-        fs::write(there.join("plan.json"), serde_json::to_vec(&stored).unwrap()).unwrap();
+        fs::write(
+            there.join("plan.json"),
+            serde_json::to_vec(&stored).unwrap(),
+        )
+        .unwrap();
         let claim = json!({"kind": "shardpack-claim", "plan_id": stored.id}).to_string();
         fs::write(self.path("_shardpack/claims/00000001.json"), claim).unwrap();
         for published in [true, false] {
@@ -215,9 +244,23 @@ impl Victim {
     }
 }
 
+/// Runs to the end, which has to come within a time.
+fn within(longest: Duration, command: &mut Command) -> Run {
+    let mut limited = Command::new("timeout");
+    limited.args(["-s", "KILL", &longest.as_secs().to_string()]);
+    limited.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    run(limited.stdin(Stdio::null()))
+}
+
 /// A copy with times and links as they are.
 fn copy_all(from: &Path, to: &Path) {
-    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
     assert!(copied.unwrap().success());
 }
 
@@ -226,12 +269,18 @@ fn bomb(gzip: bool, bytes: u64) -> Vec<u8> {
     match gzip {
         false => {
             let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
-            std::io::copy(&mut std::io::Read::take(std::io::repeat(0), bytes), &mut encoder).unwrap();
+            std::io::copy(
+                &mut std::io::Read::take(std::io::repeat(0), bytes),
+                &mut encoder,
+            )
+            .unwrap();
             encoder.finish().unwrap()
         }
         true => {
-            let mut command = std::process::Command::new("sh");
-            command.arg("-c").arg(format!("head -c {bytes} /dev/zero | gzip -9"));
+            let mut command = Command::new("sh");
+            command
+                .arg("-c")
+                .arg(format!("head -c {bytes} /dev/zero | gzip -9"));
             let output = command.output().unwrap();
             assert!(output.status.success());
             output.stdout
@@ -308,10 +357,18 @@ fn json_without_an_end_is_damage() {
         .into_iter()
         .find(|file| file.ends_with("plan.json"))
         .unwrap();
-    let plan = plan.strip_prefix(&victim.output.path).unwrap().to_string_lossy().into_owned();
+    let plan = plan
+        .strip_prefix(&victim.output.path)
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
     let mut victim = Victim::new(&[]);
     victim.with_file("a deep plan", &plan, deep.as_bytes());
-    victim.with_file("a deep claim", "_shardpack/claims/00000001.json", deep.as_bytes());
+    victim.with_file(
+        "a deep claim",
+        "_shardpack/claims/00000001.json",
+        deep.as_bytes(),
+    );
     victim.ends();
 }
 
@@ -334,8 +391,12 @@ fn a_plan_that_was_made_to_harm_leads_nowhere() {
         let what = |place| format!("{place} {number}");
         victim.with_plan(&what("samples"), |s| s.plan.shards[0].samples = number);
         victim.with_plan(&what("bytes"), |s| s.plan.shards[0].bytes = number);
-        victim.with_plan(&what("source bytes"), |s| s.plan.shards[0].source_bytes = number);
-        victim.with_plan(&what("listing"), |s| s.plan.shards[0].listing_bytes = number);
+        victim.with_plan(&what("source bytes"), |s| {
+            s.plan.shards[0].source_bytes = number
+        });
+        victim.with_plan(&what("listing"), |s| {
+            s.plan.shards[0].listing_bytes = number
+        });
         victim.with_plan(&what("frame"), |s| s.frames[0] = [number, 100]);
         victim.with_plan(&what("frame length"), |s| s.frames[0][1] = number);
         victim.with_plan(&what("generation"), |s| s.plan.generation = number);
@@ -352,7 +413,7 @@ fn a_plan_that_was_made_to_harm_leads_nowhere() {
 
 #[test]
 fn what_unpacks_without_end_is_damage() {
-    let bombs = [bomb(false, 4 << 30), bomb(true, 512 << 20)];
+    let bombs = [bomb(false, 1 << 30), bomb(true, 512 << 20)];
     for (flags, gzip) in [
         (&["--compress", "zstd"][..], false),
         (&["--compress", "zstd", "--zstd-seekable"], false),
@@ -368,19 +429,26 @@ fn what_unpacks_without_end_is_damage() {
         let codes = victim.with_file("a bomb for a shard", &shard, bomb);
         assert_eq!(codes[0], 4, "{flags:?}");
         // The manifest agrees with it as far as it goes.
-        victim.with_file("an index for a shard", &shard, &fs::read(victim.path("index/train-00000.parquet")).unwrap());
+        victim.with_file(
+            "an index for a shard",
+            &shard,
+            &fs::read(victim.path("index/train-00000.parquet")).unwrap(),
+        );
         victim.with_file("a bomb for an index", "index/train-00000.parquet", bomb);
         victim.ends();
     }
     let mut victim = Victim::new(&[]);
     let plans = files(&victim.path("_shardpack/plan"));
-    let samples = plans.iter().find(|file| file.ends_with("samples.jsonl.zst")).unwrap();
+    let samples = plans
+        .iter()
+        .find(|file| file.ends_with("samples.jsonl.zst"))
+        .unwrap();
     let length = bombs[0].len() as u64;
     fs::write(samples, &bombs[0]).unwrap();
     victim.survives("a bomb for the samples");
     victim.with_plan("a bomb for the samples that the plan knows", |stored| {
         stored.frames[0] = [0, length];
-        stored.plan.shards[0].listing_bytes = 4 << 30;
+        stored.plan.shards[0].listing_bytes = 1 << 30;
     });
     victim.ends();
 }
@@ -421,7 +489,7 @@ fn shards_of_others_that_were_made_to_harm_are_damage() {
         ("train-0.tar", with_name(b"\x1b[2J\n.jpg")),
         ("train-0.tar", long.as_bytes().to_vec()),
         ("train-0.tar", vec![0xFF; 100_000]),
-        ("train-0.tar.zst", bomb(false, 4 << 30)),
+        ("train-0.tar.zst", bomb(false, 1 << 30)),
         ("train-0.tar.gz", bomb(true, 256 << 20)),
         ("train-0.tfrecord", record),
         ("train-0.tfrecord", vec![0xFF; 100_000]),
@@ -453,7 +521,9 @@ fn shards_of_others_that_were_made_to_harm_are_damage() {
 fn pipes_sockets_devices_and_circles_in_a_source_are_named() {
     let victim = Victim::new(&[]);
     let source = victim.data.source();
-    let made = std::process::Command::new("mkfifo").arg(source.join("cat/pipe.jpg")).status();
+    let made = Command::new("mkfifo")
+        .arg(source.join("cat/pipe.jpg"))
+        .status();
     assert!(made.unwrap().success());
     let _socket = UnixListener::bind(source.join("cat/socket.jpg")).unwrap();
     let data = victim
