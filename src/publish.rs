@@ -26,16 +26,16 @@ const NAMED: usize = 5;
 pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
     loop {
-        let base = match &stored.plan.base {
-            None => None,
-            Some(base) => match newest(sink)? {
-                Some(there) if there.plan == stored.digest => {
-                    put_beside(sink, &there)?;
-                    return Ok(there);
-                }
-                Some(there) if there.plan == base.plan => Some(there),
-                there => return Err(overtaken(sink, there.as_ref())),
-            },
+        let there = newest(sink)?;
+        let base = match (&stored.plan.base, there) {
+            // Its first snapshot may be gone by now.
+            (_, Some(there)) if there.plan == stored.digest && there.snapshot > 1 => {
+                put_beside(sink, &there)?;
+                return Ok(there);
+            }
+            (None, _) => None,
+            (Some(base), Some(there)) if there.plan == base.plan => Some(there),
+            (Some(_), there) => return Err(overtaken(sink, there.as_ref())),
         };
         let manifest = prepare(sink, stored, base.as_ref(), memory)?;
         match put_all(sink, &manifest)? {
