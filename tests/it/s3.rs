@@ -708,7 +708,7 @@ fn listing_goes_by_directories_at_once_and_knows_odd_keys() {
 fn hundreds_of_reads_are_in_flight_and_never_more_than_allowed() {
     let data = Dataset::new().class("cat", 500).class("dog", 500);
     let bucket = Bucket::new(data, &[], Options::default());
-    bucket.server.set_latency(Duration::from_millis(300));
+    bucket.server.set_latency(Duration::from_secs(1));
     bucket.convert(&["--reads", "300"]).exits(0);
     let most = bucket.server.most_at_once();
     assert!((200..=300).contains(&most), "{most} at once");
