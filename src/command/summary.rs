@@ -163,8 +163,13 @@ impl Summary {
         }
         if self.shards_reused > 0 {
             out.push_str(&format!(
-                ", {} were already done",
-                counted(self.shards_reused, "shard")
+                ", {} {} already done",
+                counted(self.shards_reused, "shard"),
+                if self.shards_reused == 1 {
+                    "was"
+                } else {
+                    "were"
+                }
             ));
         }
         if self.retries > 0 {
