@@ -168,7 +168,7 @@ fn survives_kills(site: &Site) {
     let rounds = number("SHARDPACK_KILLS").unwrap_or(KILLS);
     let mut random = Random::new(number("SHARDPACK_SEED").unwrap_or(2024));
     // Each story undisturbed: what it makes, and how long that takes.
-    let undisturbed = [0, 1].map(|round| {
+    let mut undisturbed = [0, 1].map(|round| {
         let begun = Instant::now();
         assert!(!killed(site.story(round, "out"), None));
         let whole = begun.elapsed().as_micros() as u64;
@@ -178,11 +178,15 @@ fn survives_kills(site: &Site) {
     });
     let (mut kills, mut leftovers) = (0, 0);
     for round in 0..rounds {
-        let (expected, whole) = &undisturbed[(round % 2) as usize];
+        let (expected, whole) = &mut undisturbed[(round % 2) as usize];
         // Some are killed twice, and three times.
         for _ in 0..=round % 3 {
             let moment = Instant::now() + Duration::from_micros(random.below(*whole));
-            kills += u64::from(killed(site.story(round, "out"), Some(moment)));
+            match killed(site.story(round, "out"), Some(moment)) {
+                true => kills += 1,
+                // The machine was busier when that was measured.
+                false => *whole -= *whole / 4,
+            }
             let tree = site.tree("out");
             leftovers += tree
                 .keys()
