@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::Serialize;
-
 use crate::error::{Error, Kind, Result};
+use crate::history::Changes;
 use crate::index;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
@@ -43,52 +42,6 @@ pub struct Growth {
     pub compact: bool,
     /// New classes are refused.
     pub frozen: bool,
-}
-
-/// How a source differs from what is published of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
-    /// Samples that are not published.
-    pub new: u64,
-    /// Samples with another size, version, label or other fields than when they were packed.
-    pub changed: u64,
-    /// Published samples that are not in the source any more.
-    pub deleted: u64,
-    /// New samples that wait for more.
-    pub waiting: u64,
-    /// Classes that are new, in the order of their numbers.
-    pub new_classes: Vec<String>,
-    /// Published shards that stay.
-    pub kept: u64,
-    /// Shards that are made again.
-    pub rebuilt: u64,
-    /// Small shards whose samples go into new ones.
-    pub merged: u64,
-}
-
-impl Changes {
-    /// For people, in one line.
-    pub fn text(&self) -> String {
-        let of = [
-            ("new", self.new),
-            ("changed", self.changed),
-            ("gone", self.deleted),
-            ("waiting for more", self.waiting),
-            ("new classes", self.new_classes.len() as u64),
-            ("shards kept", self.kept),
-            ("made again", self.rebuilt),
-            ("merged", self.merged),
-        ];
-        let parts: Vec<String> = of
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(what, count)| format!("{what} {}", count_text(count)))
-            .collect();
-        match parts.is_empty() {
-            true => "none".to_owned(),
-            false => parts.join(", "),
-        }
-    }
 }
 
 /// What is to be done about it.

@@ -1,6 +1,60 @@
-//! A run over time, and how it was set up: what `--summary` holds and a report draws.
+//! A run over time, what it found changed, and how it was set up: what `--summary` holds and a report draws.
 
 use serde::{Deserialize, Serialize};
+
+use crate::units::count_text;
+
+/// How a source differs from what is published of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Changes {
+    /// Samples that are not published.
+    pub new: u64,
+    /// Samples with another size, version, label or other fields than when they were packed.
+    pub changed: u64,
+    /// Published samples that are not in the source any more.
+    pub deleted: u64,
+    /// New samples that wait for more.
+    pub waiting: u64,
+    /// Classes that are new, in the order of their numbers.
+    pub new_classes: Vec<String>,
+    /// Published shards that stay.
+    pub kept: u64,
+    /// Shards that are made again.
+    pub rebuilt: u64,
+    /// Small shards whose samples go into new ones.
+    pub merged: u64,
+}
+
+impl Changes {
+    /// What there is any of, with what to call it.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("new", self.new),
+            ("changed", self.changed),
+            ("gone", self.deleted),
+            ("waiting for more", self.waiting),
+            ("new classes", self.new_classes.len() as u64),
+            ("shards kept", self.kept),
+            ("made again", self.rebuilt),
+            ("merged", self.merged),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+    }
+
+    /// For people, in one line.
+    pub fn text(&self) -> String {
+        let parts: Vec<String> = self
+            .counts()
+            .map(|(what, count)| format!("{what} {}", count_text(count)))
+            .collect();
+        match parts.is_empty() {
+            true => "none".to_owned(),
+            false => parts.join(", "),
+        }
+    }
+}
 
 /// What had been done by a moment of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

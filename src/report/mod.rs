@@ -495,23 +495,13 @@ impl Page {
     fn changes(&mut self, run: &Run) {
         let Some(changes) = &run.changes else { return };
         self.section("", "What changed in the source");
-        let counts = [
-            ("new samples", changes.new),
-            ("changed samples", changes.changed),
-            ("samples that are gone", changes.deleted),
-            ("new samples that wait for more", changes.waiting),
-            ("new classes", changes.new_classes.len() as u64),
-            ("shards kept", changes.kept),
-            ("shards made again", changes.rebuilt),
-            ("small shards merged", changes.merged),
-        ];
-        let mut counts = counts.iter().filter(|(_, count)| *count > 0).peekable();
+        let mut counts = changes.counts().peekable();
         if counts.peek().is_none() {
             self.says("Nothing.");
         } else {
             self.out.table(&["", "number"]);
             for (what, count) in counts {
-                self.out.row(what, &[count_text(*count)]);
+                self.out.row(what, &[count_text(count)]);
             }
             self.out.end_table();
         }
@@ -1104,7 +1094,7 @@ fn spread(starts: &[u64], name: impl Fn(u64) -> String) -> Vec<Tick> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{History, Phase, Point, Setup};
+    use crate::history::{Changes, History, Phase, Point, Setup};
     use crate::probe::{ImageFormat, ImageInfo};
     use crate::record::{FieldRecord, SampleRecord};
     use crate::sample::SourcePath;
@@ -1226,10 +1216,10 @@ mod tests {
             seconds: points as f64 * 2.5,
             retries: 7,
             setup: Some(Setup::default()),
-            changes: Some(run::Changes {
+            changes: Some(Changes {
                 new: points as u64,
                 new_classes: vec![HOSTILE.repeat(9); 2000],
-                ..run::Changes::default()
+                ..Changes::default()
             }),
             history: History {
                 phases: ["scan", "pack"]

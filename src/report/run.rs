@@ -3,30 +3,8 @@
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::history::{History, Setup};
+use crate::history::{Changes, History, Setup};
 use crate::record::Remark;
-
-/// How a source differed from what was published of it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Changes {
-    /// Samples that were not published.
-    pub new: u64,
-    /// Samples that were not as they had been.
-    pub changed: u64,
-    /// Published samples that were gone.
-    pub deleted: u64,
-    /// New samples that wait for more.
-    pub waiting: u64,
-    /// Classes that were new.
-    pub new_classes: Vec<String>,
-    /// Published shards that stayed.
-    pub kept: u64,
-    /// Shards that were made again.
-    pub rebuilt: u64,
-    /// Small shards whose samples went into new ones.
-    pub merged: u64,
-}
 
 /// What a run did, as its summary tells it; what an older version did not write is empty.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -81,7 +81,7 @@ fn a_report_tells_what_changed_since_the_last_run() {
     let text = page(&report);
     for part in [
         "What changed in the source",
-        "new samples</bdi></th><td class=\"n\">3</td>",
+        ">new</bdi></th><td class=\"n\">3</td>",
         "new: dog",
         "published, snapshot 2",
     ] {
