@@ -61,6 +61,12 @@ struct Fate {
     deleted: Vec<SourcePath>,
 }
 
+impl Fate {
+    fn is_touched(&self) -> bool {
+        !self.changed.is_empty() || !self.deleted.is_empty()
+    }
+}
+
 /// Compares an ordered source with what is published, and drafts the next plan.
 ///
 /// `newest` is the plan that was claimed last, whether it was published or not.
@@ -199,7 +205,7 @@ fn fate(split: &str, samples: &[Sample], ordered: &Ordered) -> Fate {
     fate
 }
 
-/// Splits `data/train-00012-g3.tar` into the number and whether it can be one of ours.
+/// The number in `data/train-00012-g3.tar`, if this is a name that we give.
 fn number_of(name: &str, split: &str) -> Option<u64> {
     let rest = name.strip_prefix("data/")?.strip_prefix(split)?;
     let rest = rest.strip_prefix('-')?;
@@ -255,8 +261,7 @@ fn decide(
         for &number in &fate.there {
             covered[number as usize] = true;
         }
-        let touched = !fate.changed.is_empty() || !fate.deleted.is_empty();
-        if touched && growth.on_change == OnChange::Rebuild {
+        if fate.is_touched() && growth.on_change == OnChange::Rebuild {
             if fate.there.is_empty() {
                 dropped += 1;
                 continue;
@@ -339,10 +344,7 @@ pub fn still_holds(
         stop.check()?;
         let split = &stored.plan.shards[number].split;
         let samples = resume::samples(sink, stored, number)?;
-        Ok(samples.iter().all(|sample| {
-            let there = ordered.find(split, &sample.key);
-            there.is_some_and(|number| ordered.sample(number) == *sample)
-        }))
+        Ok(!fate(split, &samples, ordered).is_touched())
     })?;
     Ok(hold.into_iter().all(|holds| holds))
 }
@@ -392,7 +394,7 @@ fn small<'m>(manifest: &'m Manifest, fates: &[Fate]) -> HashSet<&'m str> {
             Cut::ShardSamples(limit) => shard.samples * 2 < limit,
             Cut::Shards(_) => false,
         };
-        if is_small && fate.changed.is_empty() && fate.deleted.is_empty() {
+        if is_small && !fate.is_touched() {
             small.entry(split).or_default().push(&shard.name);
         }
     }
