@@ -6,6 +6,7 @@ use super::summary::Summary;
 use super::{pack, plan};
 use crate::error::Result;
 use crate::policy::Policy;
+use crate::resume;
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
 use crate::store::{self, Sink};
@@ -36,22 +37,19 @@ pub fn on(
     if dry_run {
         return plan::describe(&standing, source.as_ref());
     }
+    sink.sweep()?;
     let (stored, since, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
-            sink.sweep()?;
             return Ok(plan::up_to_date(sink, &manifest, changes));
         }
-        Standing::Begun(stored, since) => {
-            sink.sweep()?;
-            (*stored, since, None)
-        }
+        Standing::Begun(stored, since) => (*stored, since, None),
         Standing::New(draft, changes) => {
             plan::tell_saving(&draft, source.as_ref())?;
             // Before anything is written: a destination is not claimed for a run that cannot start.
             running.budget(&draft.plan, source.as_ref(), sink)?;
             // The compact listing is not needed any more then, and packing wants the memory.
             let changes = draft.plan.base.is_some().then_some(changes);
-            (plan::store_plan(&draft, sink)?, Since::Nothing, changes)
+            (resume::store(sink, &draft)?, Since::Nothing, changes)
         }
     };
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;

@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::file;
 use crate::growth::{Grown, OnChange, grow, start_over, still_holds};
 use crate::history::Changes;
-use crate::manifest::{MANIFEST, Manifest, STATE};
+use crate::manifest::{MANIFEST, Manifest};
 use crate::plan::{Draft, Ordered};
 use crate::publish;
 use crate::recipe::{Compression, Format, Recipe};
@@ -65,16 +65,16 @@ pub fn on(
     if dry_run {
         return describe(&standing, source.as_ref());
     }
+    sink.sweep()?;
     let (stored, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
-            sink.sweep()?;
             return Ok(up_to_date(sink, &manifest, changes));
         }
         Standing::Begun(stored, _) => (*stored, None),
         Standing::New(draft, changes) => {
             tell_saving(&draft, source.as_ref())?;
             let changes = draft.plan.base.is_some().then_some(changes);
-            (store_plan(&draft, sink)?, changes)
+            (resume::store(sink, &draft)?, changes)
         }
     };
     let location = store::absolute(&planning.source);
@@ -284,30 +284,22 @@ struct There {
 
 impl There {
     fn look(sink: &dyn Sink) -> Result<Self> {
-        let objects = sink.list(STATE)?;
-        let newest =
-            match resume::generations_of(objects.iter().map(|(name, _)| name.as_str())).last() {
-                None => None,
-                Some(&generation) => match resume::of_generation(sink, generation) {
-                    // A first plan that is lost is made again from the source.
-                    Err(error) if error.kind() == Kind::Damage && generation == 1 => None,
-                    stored => stored?,
-                },
-            };
-        if objects.is_empty() {
-            resume::check_ours(sink)?;
-        }
+        let newest = match resume::generations(sink)?.last() {
+            None => {
+                resume::check_ours(sink)?;
+                None
+            }
+            Some(&generation) => match resume::of_generation(sink, generation) {
+                // A first plan that is lost is made again from the source.
+                Err(error) if error.kind() == Kind::Damage && generation == 1 => None,
+                stored => stored?,
+            },
+        };
         Ok(Self {
             newest,
             manifest: Manifest::load(sink)?,
         })
     }
-}
-
-/// Stores a draft as the destination's plan.
-pub fn store_plan(draft: &Draft, sink: &dyn Sink) -> Result<Stored> {
-    sink.sweep()?;
-    resume::store(sink, draft)
 }
 
 /// What a dry run prints.
