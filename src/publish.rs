@@ -338,8 +338,9 @@ fn read(sink: &dyn Sink, index: &str) -> Result<(Footer, Result<(u64, u32)>)> {
     let size = file.len() as u64;
     let footer =
         Footer::decode(index, &file, size)?.map_err(|_| damaged("its footer cannot be found"))?;
-    let whole = Footer::of_file(index, &file)
-        .map(|_| (size, crc32fast::hash(&file)))
+    let whole = footer
+        .check_pages(index, &file)
+        .map(|()| (size, crc32fast::hash(&file)))
         .map_err(|error| {
             let remedy = "remove it and run again, then its shard is packed again; `shardpack verify` tells of published ones";
             damaged(&format!("{error}: {remedy}"))

@@ -498,12 +498,14 @@ impl Footer {
     pub fn of_file(name: &str, file: &Bytes) -> Result<Self> {
         let footer = Self::decode(name, file, file.len() as u64)?
             .map_err(|_| damaged(name, "it is too short"))?;
-        let end = footer_length(file).unwrap_or(0) + PARQUET_END + SEAL;
-        footer.check_pages(name, &file[..file.len() - end])?;
+        footer.check_pages(name, file)?;
         Ok(footer)
     }
 
-    fn check_pages(&self, name: &str, pages: &[u8]) -> Result<()> {
+    /// Compares the pages of the index that this footer is of with their checksum.
+    pub fn check_pages(&self, name: &str, file: &[u8]) -> Result<()> {
+        let end = footer_length(file).unwrap_or(0) + PARQUET_END + SEAL;
+        let pages = &file[..file.len().saturating_sub(end)];
         let actual = crate::checksum::crc_text(crc32fast::hash(pages));
         if pages.len() as u64 != self.rows_bytes || actual != self.rows_crc32 {
             let what = format!(
