@@ -383,7 +383,6 @@ impl Verification<'_> {
                 }
             }
         }
-        let overwritten = !manifest.indexes.is_empty() && self.is_overtaken(manifest)?;
         for file in &manifest.indexes {
             if !index::names().any(|name| name == file.reader) {
                 let finding =
@@ -402,9 +401,7 @@ impl Verification<'_> {
                 listed => listed,
             };
             named.insert(&file.name);
-            if size != Some(file.bytes) && overwritten {
-                self.tell_overwritten(&file.name, shared);
-            } else if size != Some(file.bytes) {
+            if size != Some(file.bytes) && !self.is_overwritten(manifest, &file.name, shared)? {
                 let size = size.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
                 let finding =
                     Finding::new(&file.name, "reader index is missing or of another size");
@@ -487,25 +484,25 @@ impl Verification<'_> {
         Ok(known)
     }
 
-    /// Whether a next snapshot is being made: it writes reader indexes of fixed names before its manifest.
-    fn is_overtaken(&self, manifest: &Manifest) -> Result<bool> {
-        match resume::stored(self.sink) {
-            Ok(stored) => Ok(stored.is_some_and(|stored| stored.plan.goes_on_from(&manifest.plan))),
-            Err(error) if error.kind() == Kind::Damage => Ok(false),
-            Err(error) => Err(error),
+    /// Whether a reader index that differs may be that of a next snapshot which is being made: it writes them before its manifest.
+    /// Tells so.
+    fn is_overwritten(&self, manifest: &Manifest, name: &str, shared: &Shared<'_>) -> Result<bool> {
+        let overtaken = match resume::stored(self.sink) {
+            Ok(stored) => stored.is_some_and(|stored| stored.plan.goes_on_from(&manifest.plan)),
+            Err(error) if error.kind() == Kind::Damage => false,
+            Err(error) => return Err(error),
+        };
+        if overtaken {
+            lock(&shared.report).unchecked.push(format!(
+                "{name}: a next snapshot is being made, which may have written it anew; `shardpack publish {}` ends that",
+                self.sink
+            ));
         }
-    }
-
-    fn tell_overwritten(&self, name: &str, shared: &Shared<'_>) {
-        lock(&shared.report).unchecked.push(format!(
-            "{name}: a next snapshot is being made, which may have written it anew; `shardpack publish {}` ends that",
-            self.sink
-        ));
+        Ok(overtaken)
     }
 
     /// Compares the reader indexes with their checksums; those of another size were told.
     fn check_indexes(&self, manifest: &Manifest, shared: &Shared<'_>) -> Result<()> {
-        let overwritten = !manifest.indexes.is_empty() && self.is_overtaken(manifest)?;
         let depth = self.jobs.max(self.sink.requests());
         let findings = at_once(depth, &manifest.indexes, |file| {
             self.stop.check()?;
@@ -524,10 +521,8 @@ impl Verification<'_> {
                     .values(&file.crc32, crc_text(crc32))
             };
             let differs = crc_text(crc32) != file.crc32;
-            if differs && overwritten {
-                self.tell_overwritten(&file.name, shared);
-            }
-            Ok((differs && !overwritten).then(finding))
+            let damaged = differs && !self.is_overwritten(manifest, &file.name, shared)?;
+            Ok(damaged.then(finding))
         })?;
         lock(&shared.report)
             .findings
