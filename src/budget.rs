@@ -201,7 +201,7 @@ fn group_memory(groups: &str, root: &Path) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::plan::PLAN_KIND;
-    use crate::recipe::{Cut, Order, Recipe};
+    use crate::recipe::{Cut, Recipe};
 
     const READER_BYTES: u64 = 40 << 10;
 
@@ -234,25 +234,8 @@ mod tests {
             stale: 0,
             numbers: Default::default(),
             recipe: Recipe {
-                name: "x".into(),
-                format: Default::default(),
-                foreign: false,
-                schema: Default::default(),
-                label_base: 0,
-                compress: Default::default(),
-                indexes: vec![],
-                missing: Default::default(),
-                order: Order::Shuffled,
-                seed: 0,
                 cut: Cut::Shards(1),
-                json: false,
-                sha256: false,
-                validate: crate::probe::Validate::Header,
-                splits: vec![],
-                include: vec![],
-                exclude: vec![],
-                labels: false,
-                allow_empty: false,
+                ..Recipe::default()
             },
             names: Default::default(),
             splits: vec![],

@@ -13,9 +13,8 @@ use crate::compress::{Raw, unpack};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Finding, Visit};
 use crate::manifest::{MANIFEST_KIND, Manifest, STATE, ShardEntry, SplitEntry};
-use crate::probe::Validate;
 use crate::progress::Counters;
-use crate::recipe::{Compression, Cut, Format, Missing, Names, Order, Recipe, Schema};
+use crate::recipe::{Compression, Cut, Format, Missing, Names, Order, Recipe};
 use crate::record::{NO_LABEL, SampleRecord, ShardRecord};
 use crate::sample::hex;
 use crate::scan::{ONLY_SPLIT, SPLIT_NAMES};
@@ -202,22 +201,12 @@ fn recipe(format: Format, compress: Compression, cut: Cut) -> Recipe {
         name: "dataset".to_owned(),
         format,
         foreign: true,
-        schema: Schema::default(),
-        label_base: 0,
         compress,
-        indexes: Vec::new(),
         missing: Missing::Keep,
         order: Order::Listed,
-        seed: 0,
         cut,
-        json: false,
-        sha256: false,
-        validate: Validate::Header,
-        splits: Vec::new(),
-        include: Vec::new(),
-        exclude: Vec::new(),
-        labels: false,
         allow_empty: true,
+        ..Recipe::default()
     }
 }
 

@@ -744,8 +744,6 @@ fn spread<T>(items: &[T], bytes: impl Fn(&T) -> u64, total: u64, shards: u64) ->
 mod tests {
     use super::*;
     use crate::listing::{Dir, Listing};
-    use crate::probe::Validate;
-    use crate::recipe::{Compression, Format, Schema};
     use crate::sample::Version;
     use crate::scan::{Rules, scan};
     use globset::GlobSet;
@@ -773,25 +771,10 @@ mod tests {
             max_field: (1 << 33, "too much"),
         };
         let recipe = Recipe {
-            name: "x".into(),
-            format: Format::default(),
-            foreign: false,
-            schema: Schema::default(),
-            label_base: 0,
-            compress: Compression::None,
-            indexes: vec![],
             missing: Missing::Keep,
-            order: Order::Shuffled,
             seed,
             cut: Cut::Shards(2),
-            json: false,
-            sha256: false,
-            validate: Validate::Header,
-            splits: vec![],
-            include: vec![],
-            exclude: vec![],
-            labels: false,
-            allow_empty: false,
+            ..Recipe::default()
         };
         Draft::new(scan(listing, &rules, "SRC").unwrap(), recipe, vec![]).unwrap()
     }

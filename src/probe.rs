@@ -24,13 +24,14 @@ const PNG_END: &[u8] = b"\0\0\0\0IEND\xAE\x42\x60\x82";
 const HEADER_BYTES: u64 = 16 << 20;
 
 /// How closely each image is looked at before it is packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Validate {
     /// Not at all.
     None,
     /// Format, dimensions and the end of the file: finds truncated and false images without decoding. A TIFF and a PNM in text
     /// have no end that could be missing; only their headers are looked at.
+    #[default]
     Header,
     /// As `Header`, then every pixel is decoded.
     Decode,

@@ -42,6 +42,9 @@ pub enum Order {
     Listed,
 }
 
+/// Bytes of a shard where nobody says otherwise.
+const SHARD_BYTES: u64 = 1_000_000_000;
+
 /// How many shards a split is cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +55,12 @@ pub enum Cut {
     Shards(u64),
     /// As few equal shards as keep each within this many samples.
     ShardSamples(u64),
+}
+
+impl Default for Cut {
+    fn default() -> Self {
+        Cut::ShardBytes(SHARD_BYTES)
+    }
 }
 
 /// How shards are compressed.
@@ -121,7 +130,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// The options that can change a byte of the output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     /// Name of the dataset, in its card and reader indexes.
     pub name: String,

@@ -30,8 +30,6 @@ use crate::signal::Stop;
 use crate::store::{Access, S3Options, Sink, Source};
 use crate::verify::Level;
 
-/// Largest shard when nothing is said.
-const SHARD_BYTES: u64 = 1_000_000_000;
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;
 
@@ -412,7 +410,7 @@ pub(crate) fn planning(
         value => Ok(value),
     };
     let cut = match (args.shard_size, args.shards, args.shard_samples) {
-        (None, None, None) => Cut::ShardBytes(SHARD_BYTES),
+        (None, None, None) => Cut::default(),
         (Some(size), None, None) => Cut::ShardBytes(positive("--shard-size", size)?),
         (None, Some(shards), None) => Cut::Shards(positive("--shards", shards)?),
         (None, None, Some(samples)) => Cut::ShardSamples(positive("--shard-samples", samples)?),

@@ -27,7 +27,6 @@ use crate::gc::{Rules, collect};
 use crate::growth::OnChange;
 use crate::manifest::MANIFEST;
 use crate::policy::Policy;
-use crate::probe::Validate;
 use crate::recipe::{Cut, Recipe};
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
@@ -87,24 +86,10 @@ fn pictured(pictures: &[(&str, usize)]) -> TempDir {
 fn recipe(seed: u64, cut: Cut) -> Recipe {
     Recipe {
         name: "data".to_owned(),
-        format: Default::default(),
-        foreign: false,
-        schema: Default::default(),
-        label_base: 0,
-        compress: Default::default(),
-        indexes: Vec::new(),
-        missing: Default::default(),
-        order: Default::default(),
         seed,
         cut,
-        json: false,
         sha256: true,
-        validate: Validate::Header,
-        splits: Vec::new(),
-        include: Vec::new(),
-        exclude: Vec::new(),
-        labels: false,
-        allow_empty: false,
+        ..Recipe::default()
     }
 }
 
