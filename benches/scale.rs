@@ -14,19 +14,15 @@ use std::env;
 use std::error::Error;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use bytes::Bytes;
 use shardpack::error::Result;
 use shardpack::growth::{Grown, Growth, grow};
 use shardpack::listing::{Dir, Listing};
 use shardpack::manifest::Manifest;
 use shardpack::plan::Ordered;
-use shardpack::probe::Validate;
 use shardpack::publish::publish;
 use shardpack::recipe::{Cut, Recipe};
 use shardpack::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
@@ -36,7 +32,7 @@ use shardpack::scan::{Scan, scan};
 use shardpack::scheduler::Worker;
 use shardpack::settings::rules_of;
 use shardpack::signal::Stop;
-use shardpack::store::{self, Access, Aged, Kept, Leftover, ShardWriter, Sink};
+use shardpack::store::{self, Access, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;
 
@@ -119,24 +115,8 @@ fn listing(samples: u64) -> Result<Listing> {
 fn recipe() -> Recipe {
     Recipe {
         name: "scale".to_owned(),
-        format: Default::default(),
-        foreign: false,
-        schema: Default::default(),
-        label_base: 0,
-        compress: Default::default(),
-        indexes: Vec::new(),
-        missing: Default::default(),
-        order: Default::default(),
-        seed: 0,
         cut: Cut::Shards(number("SCALE_SHARDS", 10_000)),
-        json: false,
-        sha256: false,
-        validate: Validate::Header,
-        splits: Vec::new(),
-        include: Vec::new(),
-        exclude: Vec::new(),
-        labels: false,
-        allow_empty: false,
+        ..Recipe::default()
     }
 }
 
@@ -173,6 +153,13 @@ fn peak() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
+/// Bytes that this process asked to read from files.
+fn bytes_read() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
 fn size_of(name: &str) -> u64 {
     fs::metadata(directory().join(name)).map_or(0, |meta| meta.len())
 }
@@ -197,24 +184,22 @@ fn plan() -> Done {
 }
 
 fn worker() -> Done {
-    let counting = Counting {
-        inner: sink()?,
-        bytes: AtomicU64::new(0),
-    };
+    let sink = sink()?;
+    let sink = sink.as_ref();
+    let before = bytes_read();
     let of = number("SCALE_WORKERS", 1000) as usize;
     let (shards, samples) = timed("one worker's part", || {
-        let stored = resume::load(&counting)?;
+        let stored = resume::load(sink)?;
         let part = stored.plan.part(Worker { number: of / 2, of });
-        resume::done(&counting, &stored, &part)?;
+        resume::done(sink, &stored, &part)?;
         let mut samples = 0;
         for &shard in &part {
-            samples += resume::samples(&counting, &stored, shard)?.len();
+            samples += resume::samples(sink, &stored, shard)?.len();
         }
         Ok((part.len(), samples))
     })?;
     tell("its shards, samples", format!("{shards}, {samples}"));
-    let read = counting.bytes.load(Ordering::Relaxed);
-    tell("bytes of plan it reads", read);
+    tell("bytes of plan it reads", bytes_read() - before);
     tell("its memory at most", format!("{} MiB", peak() >> 20));
     Ok(())
 }
@@ -323,80 +308,4 @@ fn grow_by_some() -> Done {
         format!("{:.0} B a sample", peak() as f64 / more as f64),
     );
     Ok(())
-}
-
-/// Counts what is read.
-struct Counting {
-    inner: Box<dyn Sink>,
-    bytes: AtomicU64,
-}
-
-impl Counting {
-    fn count(&self, bytes: &Bytes) {
-        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Display for Counting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl Sink for Counting {
-    fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>> {
-        self.inner.create(name, bytes)
-    }
-    fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        let got = self.inner.get(name)?;
-        got.iter().for_each(|bytes| self.count(bytes));
-        Ok(got)
-    }
-    fn range(&self, name: &str, offset: u64, length: usize) -> Result<Bytes> {
-        self.inner
-            .range(name, offset, length)
-            .inspect(|bytes| self.count(bytes))
-    }
-    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
-        self.inner.open(name)
-    }
-    fn put(&self, name: &str, body: &[u8]) -> Result<()> {
-        self.inner.put(name, body)
-    }
-    fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
-        self.inner.put_if_absent(name, body)
-    }
-    fn check_exclusive(&self, name: &str, body: &[u8]) -> Result<()> {
-        self.inner.check_exclusive(name, body)
-    }
-    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
-        self.inner.aged(prefix)
-    }
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
-    }
-    fn sweep(&self) -> Result<u64> {
-        self.inner.sweep()
-    }
-    fn leftovers(&self) -> Result<Vec<Leftover>> {
-        self.inner.leftovers()
-    }
-    fn discard(&self, leftover: &Leftover) -> Result<()> {
-        self.inner.discard(leftover)
-    }
-    fn kept(&self, name: &str) -> Result<Kept> {
-        self.inner.kept(name)
-    }
-    fn requests(&self) -> usize {
-        self.inner.requests()
-    }
-    fn writing_bytes(&self) -> u64 {
-        self.inner.writing_bytes()
-    }
-    fn reading_bytes(&self) -> u64 {
-        self.inner.reading_bytes()
-    }
-    fn check_apart(&self, source: &str) -> Result<()> {
-        self.inner.check_apart(source)
-    }
 }
