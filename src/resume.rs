@@ -25,6 +25,8 @@ const CLAIMS: &str = "_shardpack/claims";
 const SOURCE_FILE: &str = "source";
 /// Numbers of plans and shards that can be: adding to them does not overflow.
 const GENERATIONS: std::ops::RangeInclusive<u64> = 0..=u64::MAX / 2;
+/// Plans that are read at once: there is one a night, and each can be some megabytes.
+const PLANS_AT_ONCE: usize = 8;
 /// Fast, and names compress well at any level.
 const LEVEL: i32 = 1;
 
@@ -163,21 +165,25 @@ pub fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
 
 /// The stored plans with these digests, by digest: of those that were claimed, the newest first. One that is gone is not in it.
 pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String, Stored>> {
+    let mut generations = generations(sink)?;
+    generations.reverse();
+    let read = |generation: &u64| -> Result<Option<Stored>> {
+        let Some(id) = claim(sink, *generation)? else {
+            return Ok(None);
+        };
+        match load_id(sink, &id) {
+            Err(error) if error.kind() == Kind::Damage => Ok(None),
+            stored => Ok(Some(stored?).filter(|stored| digests.contains(stored.digest.as_str()))),
+        }
+    };
+    let depth = sink.requests().clamp(1, PLANS_AT_ONCE);
     let mut found = HashMap::new();
-    for generation in generations(sink)?.into_iter().rev() {
+    for some in generations.chunks(depth) {
         if found.len() == digests.len() {
             break;
         }
-        let Some(id) = claim(sink, generation)? else {
-            continue;
-        };
-        match load_id(sink, &id) {
-            Ok(stored) if digests.contains(stored.digest.as_str()) => {
-                found.entry(stored.digest.clone()).or_insert(stored);
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == Kind::Damage => {}
-            Err(error) => return Err(error),
+        for stored in at_once(depth, some, read)?.into_iter().flatten() {
+            found.entry(stored.digest.clone()).or_insert(stored);
         }
     }
     Ok(found)
