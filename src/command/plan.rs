@@ -9,12 +9,13 @@ use crate::file;
 use crate::growth::{Grown, OnChange, grow, start_over, still_holds};
 use crate::history::Changes;
 use crate::manifest::{MANIFEST, Manifest};
-use crate::plan::{Draft, Ordered};
+use crate::plan::{Draft, Ordered, Plan};
 use crate::publish;
 use crate::recipe::{Compression, Format, Recipe};
 use crate::resume::{self, Stored};
-use crate::scan::scan;
+use crate::scan::{Scan, scan};
 use crate::settings::{Planning, Running, Told};
+use crate::signal::Stop;
 use crate::store::{self, Sink, Source};
 use crate::units::{bytes_text, classes, count_text, counted, seconds_text};
 
@@ -137,6 +138,16 @@ pub enum Standing {
     New(Box<Draft>, Changes),
 }
 
+impl Standing {
+    /// A new plan, whose warnings are told.
+    fn new(draft: Draft, changes: Changes) -> Self {
+        for warning in draft.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Standing::New(Box::new(draft), changes)
+    }
+}
+
 /// Lists the source and compares it with what the destination holds.
 pub fn standing(
     planning: &Planning,
@@ -153,39 +164,55 @@ pub fn standing(
     let listing = source.list()?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
-    let mut scan = scan(listing, &rules, &planning.source)?;
+    let scan = scan(listing, &rules, &planning.source)?;
     let texts = planning.class_texts(&scan.classes)?;
-    // Before the classes are numbered as they were.
-    let source_now = scan.fingerprint(&texts);
-    let (recipe, growth) = (&planning.recipe, &planning.growth);
-    let new = |draft: Draft, changes: Changes| {
-        for warning in draft.warnings() {
-            tracing::warn!("{warning}");
-        }
-        Standing::New(Box::new(draft), changes)
+    let now = Now {
+        planning,
+        sink,
+        stop: &running.stop,
+        // Before the classes are numbered as they were.
+        fingerprint: scan.fingerprint(&texts),
+        scan,
+        texts,
     };
-    let all = Changes {
-        new: scan.entries.len() as u64,
-        ..Changes::default()
-    };
-    let Some(newest) = there.newest else {
-        if there
-            .manifest
-            .is_some_and(|manifest| manifest.recipe.foreign)
-        {
+    match (there.newest, there.manifest) {
+        (None, manifest) => now.without_plan(manifest.as_ref()),
+        (Some(newest), None) => now.unpublished(newest),
+        (Some(newest), Some(manifest)) => now.published(newest, manifest, dry_run),
+    }
+}
+
+/// The source as it is, to be compared with what the destination holds.
+struct Now<'p> {
+    planning: &'p Planning,
+    sink: &'p dyn Sink,
+    stop: &'p Stop,
+    scan: Scan,
+    /// What the classes are called for people.
+    texts: Vec<String>,
+    fingerprint: String,
+}
+
+impl Now<'_> {
+    /// What there is to do where no plan is.
+    fn without_plan(self, manifest: Option<&Manifest>) -> Result<Standing> {
+        if manifest.is_some_and(|manifest| manifest.recipe.foreign) {
             return Err(Error::new(
                 Kind::Conflict,
                 format!(
-                    "{sink} holds shards of others, with an index of ours: choose another destination"
+                    "{} holds shards of others, with an index of ours: choose another destination",
+                    self.sink
                 ),
             ));
         }
-        let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
-        return Ok(new(ordered.cut(), all));
-    };
-    let stale = newest.plan.stale > 0 && growth.on_change != OnChange::Keep;
-    let unchanged = newest.plan.source == source_now && newest.plan.recipe == *recipe && !stale;
-    let Some(mut manifest) = there.manifest else {
+        let all = self.all();
+        Ok(Standing::new(self.ordered()?.cut(), all))
+    }
+
+    /// What there is to do where a plan is that nothing was published of.
+    fn unpublished(mut self, newest: Stored) -> Result<Standing> {
+        let (sink, stop) = (self.sink, self.stop);
+        let recipe = &self.planning.recipe;
         if newest.plan.base.is_some() {
             return Err(Error::new(
                 Kind::Damage,
@@ -194,65 +221,99 @@ pub fn standing(
                 ),
             ));
         }
+        let unchanged = self.is_as_in(&newest.plan);
         if unchanged && newest.plan.generation > 1 {
             return Ok(Standing::Begun(Box::new(newest), Since::Nothing));
         }
-        if growth.full && !unchanged {
-            let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
-            return Ok(new(start_over(&newest.plan, ordered), all));
+        let all = self.all();
+        if self.planning.growth.full && !unchanged {
+            return Ok(Standing::new(
+                start_over(&newest.plan, self.ordered()?),
+                all,
+            ));
         }
         let goes_on = !unchanged && newest.plan.recipe == *recipe;
         if goes_on {
-            scan.number_like(&newest.plan.names.classes);
+            self.scan.number_like(&newest.plan.names.classes);
+            self.texts = self.planning.class_texts(&self.scan.classes)?;
         }
-        let texts = planning.class_texts(&scan.classes)?;
-        let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
-        if goes_on && still_holds(sink, &newest, &ordered, &running.stop)? {
+        let ordered = self.ordered()?;
+        if goes_on && still_holds(sink, &newest, &ordered, stop)? {
             return Ok(Standing::Begun(Box::new(newest), Since::More));
         }
-        return Ok(new(ordered.cut(), all));
-    };
-    let all_anew = newest
-        .plan
-        .base
-        .as_ref()
-        .is_none_or(|base| base.shards.is_empty());
-    if unchanged && (all_anew || !growth.full) {
-        if newest.digest == manifest.plan && !growth.compact {
-            return Ok(Standing::UpToDate(Box::new(manifest), Changes::default()));
+        Ok(Standing::new(ordered.cut(), all))
+    }
+
+    /// What there is to do where something is published.
+    fn published(
+        mut self,
+        newest: Stored,
+        mut manifest: Manifest,
+        dry_run: bool,
+    ) -> Result<Standing> {
+        let (planning, sink, stop) = (self.planning, self.sink, self.stop);
+        let (recipe, growth) = (&planning.recipe, &planning.growth);
+        let all_anew = newest
+            .plan
+            .base
+            .as_ref()
+            .is_none_or(|base| base.shards.is_empty());
+        if self.is_as_in(&newest.plan) && (all_anew || !growth.full) {
+            if newest.digest == manifest.plan && !growth.compact {
+                return Ok(Standing::UpToDate(Box::new(manifest), Changes::default()));
+            }
+            if newest.plan.goes_on_from(&manifest.plan) {
+                return Ok(Standing::Begun(Box::new(newest), Since::Nothing));
+            }
         }
-        if newest.plan.goes_on_from(&manifest.plan) {
-            return Ok(Standing::Begun(Box::new(newest), Since::Nothing));
+        if manifest.recipe.foreign || (manifest.recipe != *recipe && !growth.full) {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!(
+                    "{sink} was made with other options{}: give the same ones to go on, choose another destination, or start over in \
+                     this one with `--full`",
+                    differing(&manifest.recipe, recipe)
+                ),
+            ));
+        }
+        if !dry_run {
+            // A run that ended between a snapshot and its manifest published all the same.
+            manifest = publish::newest(sink)?.unwrap_or(manifest);
+        }
+        let new_classes = self.scan.number_like(&manifest.names.classes);
+        self.texts = planning.class_texts_after(&self.scan.classes, &manifest.names.texts)?;
+        let ordered = self.ordered()?;
+        let plan = &newest.plan;
+        let goes_on = plan.goes_on_from(&manifest.plan) && plan.recipe == *recipe;
+        if goes_on && !growth.full && !growth.compact && still_holds(sink, &newest, &ordered, stop)?
+        {
+            return Ok(Standing::Begun(Box::new(newest), Since::More));
+        }
+        let grown = grow(sink, &manifest, plan, ordered, new_classes, growth, stop)?;
+        Ok(match grown {
+            Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
+            Grown::Draft(draft, changes) => Standing::new(*draft, changes),
+        })
+    }
+
+    /// Whether a plan is of this source and these options, with nothing left as it was.
+    fn is_as_in(&self, plan: &Plan) -> bool {
+        let stale = plan.stale > 0 && self.planning.growth.on_change != OnChange::Keep;
+        plan.source == self.fingerprint && plan.recipe == self.planning.recipe && !stale
+    }
+
+    /// All samples as new ones.
+    fn all(&self) -> Changes {
+        Changes {
+            new: self.scan.entries.len() as u64,
+            ..Changes::default()
         }
     }
-    if manifest.recipe.foreign || (manifest.recipe != *recipe && !growth.full) {
-        return Err(Error::new(
-            Kind::Conflict,
-            format!(
-                "{sink} was made with other options{}: give the same ones to go on, choose another destination, or start over in \
-                 this one with `--full`",
-                differing(&manifest.recipe, recipe)
-            ),
-        ));
+
+    fn ordered(self) -> Result<Ordered> {
+        let recipe = self.planning.recipe.clone();
+        Ordered::new(self.scan, recipe, self.texts, self.fingerprint)
     }
-    if !dry_run {
-        // A run that ended between a snapshot and its manifest published all the same.
-        manifest = publish::newest(sink)?.unwrap_or(manifest);
-    }
-    let new_classes = scan.number_like(&manifest.names.classes);
-    let texts = planning.class_texts_after(&scan.classes, &manifest.names.texts)?;
-    let ordered = Ordered::new(scan, recipe.clone(), texts, source_now)?;
-    let plan = &newest.plan;
-    let stop = &running.stop;
-    let goes_on = plan.goes_on_from(&manifest.plan) && plan.recipe == *recipe;
-    if goes_on && !growth.full && !growth.compact && still_holds(sink, &newest, &ordered, stop)? {
-        return Ok(Standing::Begun(Box::new(newest), Since::More));
-    }
-    let grown = grow(sink, &manifest, plan, ordered, new_classes, growth, stop)?;
-    Ok(match grown {
-        Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
-        Grown::Draft(draft, changes) => new(*draft, changes),
-    })
 }
 
 /// The options that differ, for a message.
