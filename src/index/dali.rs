@@ -4,9 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{Exporter, File, stem};
-use crate::error::Result;
-use crate::manifest::ShardEntry;
+use super::{Exporter, stem};
 use crate::recipe::{Compression, Format, Recipe};
 use crate::record::ShardRecord;
 
@@ -23,15 +21,15 @@ impl Exporter for Dali {
         }
     }
 
-    fn shard(&self, shard: &ShardEntry, record: &ShardRecord) -> Result<Vec<File>> {
-        let text = match shard.name.ends_with(".tar") {
-            true => members(record),
-            false => records(record),
-        };
-        Ok(vec![(
-            format!("{}.idx", stem(&shard.name)),
-            text.into_bytes(),
-        )])
+    fn shard_file(&self, shard: &str) -> Option<String> {
+        Some(format!("{}.idx", stem(shard)))
+    }
+
+    fn shard(&self, record: &ShardRecord) -> Vec<u8> {
+        match record.shard.ends_with(".tar") {
+            true => members(record).into_bytes(),
+            false => records(record).into_bytes(),
+        }
     }
 }
 
@@ -72,22 +70,16 @@ mod tests {
     #[test]
     fn the_published_index_comes_out_byte_for_byte() {
         let (entry, record) = vector();
-        let files = Dali.shard(&entry, &record).unwrap();
         let expected = "v1.2 2\ncls 512 1 000000.cls jpg 1536 600 000000.jpg\ncls 3072 1 000001.cls jpg 4096 513 000001.jpg\n";
-        assert_eq!(
-            files,
-            [(
-                "data/train-00000.idx".to_owned(),
-                expected.as_bytes().to_vec()
-            )]
-        );
+        let name = Dali.shard_file(&entry.name);
+        assert_eq!(name.as_deref(), Some("data/train-00000.idx"));
+        assert_eq!(Dali.shard(&record), expected.as_bytes());
     }
 
     #[test]
     fn records_are_lines_of_offset_and_length() {
-        let (mut entry, record) = vector();
-        entry.name = "data/train-00000.tfrecord".to_owned();
-        let files = Dali.shard(&entry, &record).unwrap();
-        assert_eq!(files[0].1, b"0 2560\n2560 2560\n");
+        let (_, mut record) = vector();
+        record.shard = "data/train-00000.tfrecord".to_owned();
+        assert_eq!(Dali.shard(&record), b"0 2560\n2560 2560\n");
     }
 }

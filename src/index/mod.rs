@@ -76,9 +76,13 @@ pub trait Exporter: Send + Sync {
     fn check_names(&self, _split: &str, _shards: &[&str]) -> Result<(), String> {
         Ok(())
     }
-    /// Files that describe one shard.
-    fn shard(&self, _shard: &ShardEntry, _record: &ShardRecord) -> Result<Vec<File>> {
-        Ok(Vec::new())
+    /// Name of the file that describes the shard of this name alone; `None` for an index that has none such.
+    fn shard_file(&self, _shard: &str) -> Option<String> {
+        None
+    }
+    /// Content of that file.
+    fn shard(&self, _record: &ShardRecord) -> Vec<u8> {
+        Vec::new()
     }
     /// Files that describe the whole dataset.
     fn dataset(&self, _manifest: &Manifest, _facts: &Facts) -> Result<Vec<File>> {
@@ -101,6 +105,13 @@ pub trait Exporter: Send + Sync {
 /// The names of `--index`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     EXPORTERS.iter().map(|(name, _)| *name)
+}
+
+/// Names of all files that can describe the shard of this name alone.
+pub fn shard_files(shard: &str) -> impl Iterator<Item = String> {
+    EXPORTERS
+        .iter()
+        .filter_map(move |(_, exporter)| exporter.shard_file(shard))
 }
 
 fn exporter(name: &str) -> Result<&'static dyn Exporter> {
@@ -225,8 +236,8 @@ pub fn export(
         let record = record(sink, shard)?;
         let mut files = Vec::new();
         for (reader, exporter) in &exporters {
-            for file in exporter.shard(shard, &record)? {
-                files.push(put(reader, file)?);
+            if let Some(name) = exporter.shard_file(&shard.name) {
+                files.push(put(reader, (name, exporter.shard(&record)))?);
             }
         }
         Ok((files, Facts::of(&record)))

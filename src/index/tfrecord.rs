@@ -2,9 +2,7 @@
 //!
 //! Source: tfrecord 1.14.6 `tfrecord/tools/tfrecord2idx.py`. Its reader cannot load an index of a single line.
 
-use super::{Exporter, File, dali, stem};
-use crate::error::Result;
-use crate::manifest::ShardEntry;
+use super::{Exporter, dali, stem};
 use crate::recipe::{Compression, Format, Recipe};
 use crate::record::ShardRecord;
 
@@ -23,8 +21,11 @@ impl Exporter for TfIndex {
         }
     }
 
-    fn shard(&self, shard: &ShardEntry, record: &ShardRecord) -> Result<Vec<File>> {
-        let name = format!("{}.tfindex", stem(&shard.name));
-        Ok(vec![(name, dali::records(record).into_bytes())])
+    fn shard_file(&self, shard: &str) -> Option<String> {
+        Some(format!("{}.tfindex", stem(shard)))
+    }
+
+    fn shard(&self, record: &ShardRecord) -> Vec<u8> {
+        dali::records(record).into_bytes()
     }
 }
