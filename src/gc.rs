@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
+use crate::index;
 use crate::manifest::{MANIFEST, Manifest, STATE, snapshot_name};
 use crate::record::index_name;
 use crate::resume::{self, Part};
@@ -42,8 +43,10 @@ pub struct Found {
 pub struct Known {
     /// Numbers of the snapshots that go.
     pub dropped: BTreeSet<u64>,
-    /// Shards and their indexes that a snapshot which stays names.
-    pub named: HashSet<String>,
+    /// Shards that a snapshot which stays names.
+    pub shards: HashSet<String>,
+    /// Indexes of all kinds that it names.
+    pub indexes: HashSet<String>,
     /// Digests of the plans those were made under.
     pub digests: HashSet<String>,
     /// Digest of the plan of the newest snapshot.
@@ -61,8 +64,8 @@ pub struct KnownPlan {
     pub digest: String,
     /// Digest of the plan that it goes on from.
     pub base: Option<String>,
-    /// Its shards and their indexes.
-    pub names: Vec<String>,
+    /// Its shards.
+    pub shards: Vec<String>,
 }
 
 /// Finished objects that nothing needs.
@@ -79,7 +82,7 @@ pub struct Garbage<'a> {
 pub enum Stage {
     /// Snapshots.
     Snapshots,
-    /// Indexes: without them no shard is taken for done.
+    /// Indexes, and what readers have beside a shard: without its index no shard is taken for done.
     Indexes,
     /// Shards.
     Shards,
@@ -126,7 +129,10 @@ fn discard(
     found: &mut Found,
 ) -> Result<()> {
     leftovers.sort_by(|a, b| a.name.cmp(&b.name));
-    let planned: HashSet<&str> = known.plans.values().flat_map(KnownPlan::names).collect();
+    let plans = known.plans.values();
+    let planned: HashSet<String> = plans
+        .flat_map(|plan| plan.files().map(|(name, _)| name))
+        .collect();
     for leftover in leftovers {
         let name = leftover.name.as_str();
         let named = [MANIFEST, "README.md", "SHA256SUMS"].contains(&name)
@@ -146,9 +152,24 @@ fn discard(
     Ok(())
 }
 
+/// Everything that is made for a shard, by name: when it is removed, and what it is.
+fn files(shard: &str) -> impl Iterator<Item = (String, (Stage, &'static str))> {
+    let reader = (Stage::Indexes, "reader index of an unused shard");
+    let own = [
+        (
+            index_name(shard),
+            (Stage::Indexes, "index of an unused shard"),
+        ),
+        (shard.to_owned(), (Stage::Shards, "unused shard")),
+    ];
+    index::shard_files(shard)
+        .map(move |name| (name, reader))
+        .chain(own)
+}
+
 impl KnownPlan {
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
+    fn files(&self) -> impl Iterator<Item = (String, (Stage, &'static str))> {
+        self.shards.iter().flat_map(|shard| files(shard))
     }
 }
 
@@ -168,9 +189,11 @@ fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
         }
         for (_, shard) in manifest.shards() {
             known.digests.insert(manifest.plan_of(shard).to_owned());
-            known.named.insert(shard.name.clone());
-            known.named.insert(shard.index.clone());
+            known.shards.insert(shard.name.clone());
+            known.indexes.insert(shard.index.clone());
         }
+        let readers = manifest.indexes.into_iter().map(|file| file.name);
+        known.indexes.extend(readers);
         known.digests.insert(manifest.plan);
     };
     manifest.into_iter().for_each(&mut hold);
@@ -222,9 +245,7 @@ fn plan(sink: &dyn Sink, id: &str) -> Result<Option<(String, KnownPlan)>> {
     let plan = KnownPlan {
         digest: stored.digest,
         base: stored.plan.base.map(|base| base.plan),
-        names: shards
-            .flat_map(|shard| [index_name(&shard.name), shard.name])
-            .collect(),
+        shards: shards.map(|shard| shard.name).collect(),
     };
     Ok(Some((id.to_owned(), plan)))
 }
@@ -307,18 +328,19 @@ pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> 
         let plans = known.plans.iter();
         plans.filter(|(id, _)| claimed.contains(id.as_str()))
     };
-    let made: HashSet<&str> = claimed_plans().flat_map(|(_, plan)| plan.names()).collect();
-    let wanted: HashSet<&str> = claimed_plans()
+    let made: HashMap<String, (Stage, &'static str)> =
+        claimed_plans().flat_map(|(_, plan)| plan.files()).collect();
+    let wanted: HashSet<String> = claimed_plans()
         .filter(|(id, _)| live.contains(id.as_str()))
-        .flat_map(|(_, plan)| plan.names())
-        .chain(known.named.iter().map(String::as_str))
+        .flat_map(|(_, plan)| plan.files())
+        .chain(known.shards.iter().flat_map(|shard| files(shard)))
+        .map(|(name, _)| name)
+        .chain(known.indexes.iter().cloned())
         .collect();
-    let useless = |name: &str| made.contains(name) && !wanted.contains(name);
-    for object in objects.iter().filter(|object| useless(&object.name)) {
-        match object.name.split_once('/') {
-            Some(("index", _)) => add(Stage::Indexes, object, "index of an unused shard"),
-            Some(("data", _)) => add(Stage::Shards, object, "unused shard"),
-            _ => {}
+    let useless = |name: &str| made.get(name).filter(|_| !wanted.contains(name));
+    for object in objects {
+        if let Some(&(stage, what)) = useless(&object.name) {
+            add(stage, object, what);
         }
     }
     let history = history(known, &live);
@@ -341,8 +363,8 @@ pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> 
         // What is left for its age has to be found the next time.
         let young = |name: &str| ages.get(name).is_some_and(|age| *age < older_than);
         let names_something = plan.is_some_and(|plan| {
-            let mut names = plan.names();
-            names.any(|name| useless(name) && young(name))
+            let mut files = plan.files();
+            files.any(|(name, _)| useless(&name).is_some() && young(&name))
         });
         for (object, part) in parts {
             match part {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::error::Kind;
-use crate::manifest::{MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
+use crate::manifest::{IndexFile, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::plan::{Base, PLAN_KIND, Plan, ShardPlan};
 use crate::record::index_name;
 use crate::resume::{Part, Stored, claim_name, plan_file};
@@ -61,6 +61,16 @@ struct Destination {
     prepared: Vec<(u64, Manifest)>,
     theirs: Tree,
     drafts: u64,
+}
+
+/// The reader index beside a shard.
+fn reader_index(shard: &str) -> String {
+    shard.replace(".tar", ".idx")
+}
+
+/// All that a shard has.
+fn files(shard: &str) -> [String; 3] {
+    [shard.to_owned(), index_name(shard), reader_index(shard)]
 }
 
 /// What an object of this plan contains.
@@ -410,14 +420,29 @@ impl Destination {
         }
     }
 
-    /// A reader index is added: the same shards in the next snapshot.
+    /// A reader index is added: the same shards in the next snapshot. Perhaps the run ends before that.
     fn index(&mut self) {
-        if let Some(manifest) = self.newest() {
-            let next = Manifest {
+        let Some(manifest) = self.newest().cloned() else {
+            return;
+        };
+        let mut indexes = Vec::new();
+        for (_, shard) in manifest.shards() {
+            let name = reader_index(&shard.name);
+            let content = content(manifest.plan_of(shard), &name);
+            indexes.push(IndexFile {
+                reader: "dali".to_owned(),
+                name: name.clone(),
+                bytes: content.len() as u64,
+                crc32: String::new(),
+            });
+            self.put(&name, content);
+        }
+        if self.random.u8(0..4) > 0 {
+            self.commit(Manifest {
                 snapshot: manifest.snapshot + 1,
-                ..manifest.clone()
-            };
-            self.commit(next);
+                indexes,
+                ..manifest
+            });
         }
     }
 
@@ -445,6 +470,10 @@ impl Destination {
                 let digest = manifest.plan_of(shard);
                 has(&shard.name, &content(digest, &shard.name), &snapshot);
                 has(&shard.index, &content(digest, &shard.index), &snapshot);
+                let reader = reader_index(&shard.name);
+                if manifest.indexes.iter().any(|file| file.name == reader) {
+                    has(&reader, &content(digest, &reader), &snapshot);
+                }
                 let is_it = |work: &&Work| work.digest == digest && work.claimed;
                 let work = self.work.iter().find(is_it).unwrap();
                 self.has_plan(work, context, &snapshot);
@@ -533,7 +562,7 @@ impl Destination {
             digests.insert(manifest.plan.clone());
             for (_, shard) in manifest.shards() {
                 digests.insert(manifest.plan_of(shard).to_owned());
-                names.extend([shard.name.clone(), shard.index.clone()]);
+                names.extend(files(&shard.name));
             }
         }
         for work in self
@@ -542,7 +571,7 @@ impl Destination {
             .filter(|work| self.is_open(work, older_than))
         {
             let shards = work.plan.shards.iter();
-            names.extend(shards.flat_map(|shard| [index_name(&shard.name), shard.name.clone()]));
+            names.extend(shards.flat_map(|shard| files(&shard.name)));
             digests.insert(work.digest.clone());
         }
         let ours: HashSet<String> = self
@@ -550,7 +579,7 @@ impl Destination {
             .iter()
             .filter(|work| work.claimed)
             .flat_map(|work| &work.plan.shards)
-            .flat_map(|shard| [index_name(&shard.name), shard.name.clone()])
+            .flat_map(|shard| files(&shard.name))
             .collect();
         let last_claim = self.owner().map(|owner| claim_name(owner.plan.generation));
         let last_claim = last_claim
@@ -579,7 +608,8 @@ impl Destination {
                 .unwrap_or(0);
             let shards = work.plan.shards.iter();
             let has_young = shards
-                .filter_map(|shard| self.age(&shard.name).or(self.age(&index_name(&shard.name))));
+                .flat_map(|shard| files(&shard.name))
+                .filter_map(|name| self.age(&name));
             let has_young = has_young.min().is_some_and(|age| age < older_than);
             let waits =
                 (!work.claimed && youngest <= last_claim) || (has_young && part == Part::Plan);

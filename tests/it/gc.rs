@@ -95,6 +95,34 @@ fn an_earlier_snapshot_goes_with_all_that_only_it_needs() {
 }
 
 #[test]
+fn what_readers_had_beside_a_shard_goes_with_it() {
+    for (format, reader, ends) in [
+        ("wds", "dali", ".idx"),
+        ("wds", "energon", ".tar.idx"),
+        ("tfrecord", "tfrecord", ".tfindex"),
+    ] {
+        let flags = [
+            "--shards", "2", "--format", format, "--index", reader, "--full",
+        ];
+        let (data, output) = Dataset::new().class("cat", 10).convert_kept(&flags);
+        let name = format!("data/train-00000{ends}");
+        assert!(output.path.join(&name).is_file(), "{name}");
+        let data = data.file("cat/new.jpg", picture("cat/new.jpg"));
+        data.convert_to(&output.path, &flags).exits(0);
+        ages(&output.path);
+        // The snapshot, samples of its plan, and of two shards each, index and what readers had.
+        output
+            .verb("gc", &["--keep", "1"])
+            .exits(0)
+            .says(&["removed 8 leftovers, "]);
+        assert!(!output.path.join(&name).exists(), "{name}");
+        let kept = format!("data/train-00002{ends}");
+        assert!(output.path.join(&kept).is_file(), "{kept}");
+        output.verify(&[]).exits(0);
+    }
+}
+
+#[test]
 fn what_a_plan_that_can_still_be_published_made_stays_however_old_it_is() {
     let data = Dataset::new().class("cat", 10);
     let path = data.fresh();
