@@ -78,7 +78,7 @@ static: ## build the binary of the container image, which needs nothing else (6 
 	    cargo build --release --locked --bin shardpack --target x86_64-unknown-linux-gnu --target-dir $(TARGET)/static
 
 clean: ## remove everything that was built, made or installed here
-	rm -rf $(TARGET) .venv .garage .pytest_cache tests/interop/__pycache__ tests/interop/heavy/__pycache__ tests/deploy/__pycache__
+	rm -rf $(TARGET) .venv .garage .pytest_cache tests/__pycache__ tests/*/__pycache__ tests/*/*/__pycache__
 
 $(STAMP): pyproject.toml tests/interop/make_venv
 	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop

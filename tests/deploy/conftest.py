@@ -1,5 +1,4 @@
-"""The programs under test, a store, and pictures. SHARDPACK_BIN, IMAGEFOLDER_BIN and S3_SERVER_BIN name other programs than those below
-target/release."""
+"""The binary, a store, and pictures."""
 
 import io
 import os
@@ -11,24 +10,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs
 import pytest
 from PIL import Image
 from store import Store
 
-PROJECT = Path(__file__).parents[2]
-
-
-def program(variable: str, default: str) -> Path:
-    path = PROJECT / os.environ.get(variable, default)
-    if not path.exists():
-        pytest.exit(f"{path} is not there: run `make build`, or set {variable}", returncode=2)
-    return path
-
-
 @pytest.fixture(scope="session")
 def shardpack() -> Iterator[Path]:
     """The binary, where every user may run it."""
-    found = program("SHARDPACK_BIN", "target/release/shardpack")
+    found = programs.shardpack()
     with tempfile.TemporaryDirectory() as made:
         os.chmod(made, 0o755)
         copy = Path(made, "shardpack")
@@ -39,7 +29,7 @@ def shardpack() -> Iterator[Path]:
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    store = Store(program("S3_SERVER_BIN", "target/release/examples/s3_server"))
+    store = Store(programs.s3_server())
     yield store
     store.stop()
 

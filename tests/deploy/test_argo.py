@@ -9,7 +9,8 @@ import time
 import kustomize
 import pytest
 from argo import FAILED, OMITTED, SKIPPED, SUCCEEDED, Argo
-from conftest import PROJECT, picture, pictures
+from conftest import picture, pictures
+from programs import PROJECT
 from pods import GONE, Node, isolates, kill, nobody_kills
 from store import dataset
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import kustomize
 import pytest
-from conftest import PROJECT, pictures
+from conftest import pictures
+from programs import PROJECT
 from pods import GONE, Node, kill, nobody_kills
 from store import dataset
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import kustomize
 import pytest
-from conftest import PROJECT, pictures
+from conftest import pictures
+from programs import PROJECT
 from store import dataset
 from test_templates import FOLDERS, containers
 

@@ -6,7 +6,8 @@ import random
 import re
 
 import pytest
-from conftest import PROJECT, picture, pictures
+from conftest import picture, pictures
+from programs import PROJECT
 
 PAGE = (PROJECT / "docs/batch.md").read_text()
 ACTIONS = {

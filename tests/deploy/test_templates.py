@@ -9,7 +9,7 @@ import kustomize
 import lint
 import pytest
 import yaml
-from conftest import PROJECT
+from programs import PROJECT
 
 DEPLOY = PROJECT / "deploy"
 FOLDERS = [DEPLOY / "argo/base", *sorted((DEPLOY / "argo/overlays").iterdir()), DEPLOY / "k8s"]

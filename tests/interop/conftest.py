@@ -1,27 +1,15 @@
-"""Builds source trees, converts them once with the release binary, and hands them to the tests.
-
-SHARDPACK_BIN and IMAGEFOLDER_BIN name other binaries than those below target/release.
-"""
+"""Builds source trees, converts them once with the release binary, and hands them to the tests."""
 
 import functools
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import programs
 import pytest
 import trees
 import truth
 from dataset import Dataset
-
-PROJECT = Path(__file__).parents[2]
-
-
-def binary(variable: str, default: str) -> Path:
-    path = PROJECT / os.environ.get(variable, default)
-    if not path.exists():
-        pytest.exit(f"{path} is not there: run `make build`, or set {variable}", returncode=2)
-    return path
 
 
 def run(*words) -> str:
@@ -34,8 +22,7 @@ def run(*words) -> str:
 
 
 def convert(source: Path, splits: dict[str, str], *flags: str, target: Path) -> Dataset:
-    shardpack = binary("SHARDPACK_BIN", "target/release/shardpack")
-    run(shardpack, "convert", source, target, "--progress", "none", *flags)
+    run(programs.shardpack(), "convert", source, target, "--progress", "none", *flags)
     return Dataset(source, target, truth.read(source, splits))
 
 
@@ -43,8 +30,7 @@ def convert(source: Path, splits: dict[str, str], *flags: str, target: Path) -> 
 def imagefolder(tmp_path_factory) -> Path:
     """A train and val tree of real pictures; one of them is greyscale, one a PNG that is called .JPEG."""
     root = tmp_path_factory.mktemp("imagefolder")
-    maker = binary("IMAGEFOLDER_BIN", "target/release/examples/imagefolder")
-    run(maker, root, "--classes", "4", "--per-class", "10", "--val-per-class", "3")
+    run(programs.imagefolder(), root, "--classes", "4", "--per-class", "10", "--val-per-class", "3")
     return root
 
 

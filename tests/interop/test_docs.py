@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import programs
 import pytest
-from conftest import PROJECT, binary, run
+from conftest import run
 from PIL import Image
+from programs import PROJECT
 
 PAGES = [PROJECT / "README.md"]
 
@@ -31,7 +33,7 @@ def directory(tmp_path_factory) -> Path:
         for number in range(1, 13):
             picture = Image.effect_noise((160, 120), 30 + class_number).convert("RGB")
             picture.save(root / "images" / class_name / f"{number:03d}.jpg", quality=75)
-    shardpack = binary("SHARDPACK_BIN", "target/release/shardpack")
+    shardpack = programs.shardpack()
     run(shardpack, "convert", root / "images", root / "shards", "--shards", "4", "--progress", "none")
     return root
 

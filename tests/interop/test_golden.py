@@ -13,7 +13,8 @@ import braceexpand
 import pyarrow.parquet
 import pytest
 import yaml
-from conftest import PROJECT, convert
+from conftest import convert
+from programs import PROJECT
 
 GOLDEN = PROJECT / "fixtures" / "golden"
 _spec = importlib.util.spec_from_file_location("make_golden", GOLDEN / "make.py")

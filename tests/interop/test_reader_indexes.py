@@ -12,9 +12,10 @@ import sys
 import uuid
 from pathlib import Path
 
+import programs
 import pytest
 import yaml
-from conftest import binary, run
+from conftest import run
 
 TREES = {"splits": ["--shard-size", "1MB"], "awkward": ["--shard-size", "1MB"], "sidecars": ["--shards", "3"]}
 ALL = ["dali", "energon", "energon-sqlite", "openclip", "timm", "wids"]
@@ -79,7 +80,7 @@ def test_the_manifest_lists_every_index_file(indexed):
 def test_indexes_made_afterwards_are_the_same_files(converted, indexed, tree, tmp_path):
     later = tmp_path / "later"
     shutil.copytree(converted(tree, *TREES[tree]).root, later)
-    run(binary("SHARDPACK_BIN", "target/release/shardpack"), "index", later, "--index", ",".join(ALL))
+    run(programs.shardpack(), "index", later, "--index", ",".join(ALL))
     before, after = files(indexed.root), files(later)
     for entry in indexed.manifest["indexes"]:
         if entry["name"] == ".nv-meta/index.uuid":

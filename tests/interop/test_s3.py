@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import programs
 import pyarrow.parquet
 import pytest
 import s3_server
 import trees
 import truth
 import webdataset as wds
-from conftest import PROJECT, binary
+from programs import PROJECT
 from s3_server import Bucket, Server
 
 MIB = 1 << 20
@@ -66,7 +67,7 @@ def bucket(server) -> Bucket:
 
 
 def start(*words) -> subprocess.Popen:
-    shardpack = binary("SHARDPACK_BIN", "target/release/shardpack")
+    shardpack = programs.shardpack()
     command = [shardpack, *words, "--progress", "none"]
     return subprocess.Popen(
         [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -251,7 +252,7 @@ def test_tarfile_reads_what_boto3_gets_and_finds_the_source(story):
 
 def test_cat_reads_one_sample_of_a_shard_in_the_bucket(story):
     key, sample = min(story.by_key.items())
-    command = [binary("SHARDPACK_BIN", "target/release/shardpack"), "cat", story.bucket.url("from-s3"), key]
+    command = [programs.shardpack(), "cat", story.bucket.url("from-s3"), key]
     assert subprocess.run(command, check=True, capture_output=True).stdout == sample.picture
 
 
