@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::index;
-use crate::manifest::{MANIFEST, Manifest, STATE, snapshot_name};
+use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name};
 use crate::record::index_name;
 use crate::resume::{self, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
@@ -96,6 +96,9 @@ pub enum Stage {
 pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
     let leftovers = sink.leftovers()?;
     let objects = sink.aged("")?;
+    if leftovers.is_empty() && objects.is_empty() {
+        tracing::warn!("{sink} holds nothing: is it the right place?");
+    }
     let mut found = Found::default();
     let known = known(sink, &objects, rules)?;
     discard(sink, leftovers, &known, rules, &mut found)?;
@@ -176,7 +179,8 @@ impl KnownPlan {
 /// Reads what the destination says of itself; `objects` were listed before.
 fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
     let manifest = Manifest::load(sink)?;
-    let numbers = snapshots(objects);
+    // Listed once more, after the manifest: whatever was published and overtaken since then is among them.
+    let numbers = snapshots(&sink.aged(SNAPSHOT_DIR)?);
     let mut known = Known {
         dropped: dropped(&numbers, manifest.as_ref().map(|m| m.snapshot), rules),
         ..Known::default()

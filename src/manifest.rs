@@ -15,6 +15,8 @@ use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 
 /// Where everything lies that readers of the dataset do not need.
 pub const STATE: &str = "_shardpack";
+/// Where the snapshots lie: every manifest there was.
+pub const SNAPSHOT_DIR: &str = "_shardpack/snapshots";
 /// Name of the manifest below the destination.
 pub const MANIFEST: &str = "manifest.json";
 /// Numbers that a snapshot can have: adding to them does not overflow.
@@ -208,10 +210,15 @@ impl Manifest {
 
     /// The destination's manifest, if it is published.
     pub fn load(sink: &dyn Sink) -> Result<Option<Self>> {
-        match sink.get(MANIFEST)? {
-            Some(text) => Self::decode(&format!("{sink}/{MANIFEST}"), &text).map(Some),
-            None => Ok(None),
-        }
+        let Some(text) = sink.get(MANIFEST)? else {
+            return Ok(None);
+        };
+        let manifest = Self::decode(&format!("{sink}/{MANIFEST}"), &text).map_err(|error| {
+            let remedy =
+                format!("if it was made by shardpack, `shardpack repair {sink}` makes it again");
+            Error::new(Kind::Damage, format!("{error}: {remedy}"))
+        })?;
+        Ok(Some(manifest))
     }
 
     /// The destination's manifest, or an error that says how to get one.
@@ -226,7 +233,7 @@ impl Manifest {
 
 /// Name of a snapshot below the destination.
 pub fn snapshot_name(number: u64) -> String {
-    format!("{STATE}/snapshots/{number:08}.json")
+    format!("{SNAPSHOT_DIR}/{number:08}.json")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::foreign;
 use crate::format::tfrecord::is_image;
 use crate::index;
-use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
+use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, snapshot_name};
 use crate::pipeline::{self, Run, odd};
 use crate::policy::Policy;
 use crate::progress::Counters;
@@ -75,12 +75,7 @@ impl Repair<'_> {
         let decode = |name: &str, text: &[u8]| Manifest::decode(name, text).ok();
         let current = there.as_deref().and_then(|text| decode(MANIFEST, text));
         let mut newest = None;
-        for (name, _) in self
-            .sink
-            .list(&format!("{STATE}/snapshots"))?
-            .into_iter()
-            .rev()
-        {
+        for (name, _) in self.sink.list(SNAPSHOT_DIR)?.into_iter().rev() {
             let Some(text) = self.sink.get(&name)? else {
                 continue;
             };

@@ -713,7 +713,6 @@ impl Sink for Shop<'_> {
     }
 
     fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
-        assert_eq!(prefix, "");
         Ok(self.call(|there| {
             let now = there.now;
             let aged = |(name, (time, content)): (&String, &(u64, Bytes))| Aged {
@@ -721,7 +720,8 @@ impl Sink for Shop<'_> {
                 bytes: content.len() as u64,
                 age: Duration::from_secs(now - time),
             };
-            there.objects.iter().map(aged).collect()
+            let below = |(name, _): &(&String, _)| name.starts_with(prefix);
+            there.objects.iter().filter(below).map(aged).collect()
         }))
     }
 

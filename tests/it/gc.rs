@@ -143,6 +143,14 @@ fn what_a_plan_that_can_still_be_published_made_stays_however_old_it_is() {
 }
 
 #[test]
+fn a_place_that_holds_nothing_is_told() {
+    let nowhere = Dataset::new().fresh();
+    run(&mut shardpack(&["gc", nowhere.to_str().unwrap()]))
+        .exits(0)
+        .says(&["holds nothing", "removed 0 leftovers"]);
+}
+
+#[test]
 fn gc_removes_nothing_where_a_snapshot_cannot_be_read() {
     let (_data, output, _) = made_twice();
     let snapshot = output.path.join("_shardpack/snapshots/00000001.json");

@@ -268,7 +268,7 @@ fn a_manifest_that_points_outside_is_refused() {
         output
             .verify(&[])
             .exits(4)
-            .says(&["manifest.json: not a manifest"]);
+            .says(&["manifest.json: not a manifest", "shardpack repair"]);
     }
 }
 
@@ -280,7 +280,7 @@ fn a_manifest_that_is_no_json_is_damage() {
         output
             .verb(verb, &[])
             .exits(4)
-            .says(&["manifest.json: not a manifest"]);
+            .says(&["manifest.json: not a manifest", "shardpack repair"]);
     }
 }
 
