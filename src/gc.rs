@@ -51,6 +51,8 @@ pub struct Known {
     pub digests: HashSet<String>,
     /// Digest of the plan of the newest snapshot.
     pub published: Option<String>,
+    /// How long ago another plan took the place of one that was published, by its digest; `None` is the empty destination.
+    pub overtaken: HashMap<Option<String>, Duration>,
     /// Ids of the claimed plans, by generation.
     pub claims: BTreeMap<u64, String>,
     /// The stored plans, by id. One that cannot be read is not in it.
@@ -185,8 +187,16 @@ fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
         dropped: dropped(&numbers, manifest.as_ref().map(|m| m.snapshot), rules),
         ..Known::default()
     };
+    if let Some(first) = numbers.get(&1) {
+        known.overtaken.insert(None, *first);
+    }
     let mut newest = 0;
     let mut hold = |manifest: Manifest| {
+        if let Some((_, next)) = numbers.range(manifest.snapshot + 1..).next() {
+            let plan = Some(manifest.plan.clone());
+            let since = known.overtaken.entry(plan).or_insert(*next);
+            *since = *next.min(since);
+        }
         if manifest.snapshot >= newest {
             newest = manifest.snapshot;
             known.published = Some(manifest.plan.clone());
@@ -290,7 +300,8 @@ fn dropped(
 /// The finished objects that nothing needs.
 ///
 /// Needed is what a snapshot that stays names, with the plans it was made under, and what belongs to a plan that can still be published: the
-/// one claimed last, one claimed not long ago, and every one that goes on from what is published now. Of plans that those go on from,
+/// one claimed last, one claimed not long ago, and every one that goes on from what is published now or was until not long ago, because
+/// its workers may still be at it. Of plans that those go on from,
 /// what a repair needs to tell the history stays. A plan that nobody claimed is needed until somebody else has claimed its number.
 pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> Garbage<'a> {
     let mut garbage = Garbage::default();
@@ -314,7 +325,7 @@ pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> 
         let age = ages.get(resume::claim_name(generation).as_str());
         age.copied().unwrap_or_default()
     };
-    // Claimed, and nothing says that it can not be published any more.
+    // Claimed, and nothing says that it can not be published any more, or that nobody works on it.
     let live: HashSet<&str> = known
         .claims
         .iter()
@@ -323,7 +334,11 @@ pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> 
                 .plans
                 .get(id)
                 .is_none_or(|plan| plan.base == known.published);
-            open || generation == newest || claim_age(generation) < older_than
+            let was_open = known.plans.get(id).is_some_and(|plan| {
+                let since = known.overtaken.get(&plan.base);
+                since.is_some_and(|since| *since < older_than)
+            });
+            open || was_open || generation == newest || claim_age(generation) < older_than
         })
         .map(|(_, id)| id.as_str())
         .collect();

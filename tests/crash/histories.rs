@@ -120,10 +120,23 @@ impl Destination {
         let goes_on = work.plan.base.as_ref().map(|base| base.plan.as_str());
         let is_owner = self.owner().is_some_and(|owner| owner.id == work.id);
         let age = self.age(&claim_name(work.plan.generation));
+        let is_young = |age: Option<u64>| age.is_some_and(|age| age < older_than);
         work.claimed
             && (goes_on == self.newest().map(|manifest| manifest.plan.as_str())
                 || is_owner
-                || age.is_some_and(|age| age < older_than))
+                || is_young(age)
+                || is_young(self.overtaken(goes_on)))
+    }
+
+    /// How long ago it was that what goes on from this plan could still be published.
+    fn overtaken(&self, plan: Option<&str>) -> Option<u64> {
+        let of = |manifest: &Manifest| Some(manifest.plan.as_str()) == plan;
+        let last = self.published.values().rfind(|manifest| of(manifest));
+        let next = match plan {
+            None => 1,
+            Some(_) => last?.snapshot + 1,
+        };
+        self.age(&snapshot_name(next))
     }
 
     /// Something happens; `quick` while `gc` is at work.
