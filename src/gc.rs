@@ -301,8 +301,8 @@ fn dropped(
 ///
 /// Needed is what a snapshot that stays names, with the plans it was made under, and what belongs to a plan that can still be published: the
 /// one claimed last, one claimed not long ago, and every one that goes on from what is published now or was until not long ago, because
-/// its workers may still be at it. Of plans that those go on from,
-/// what a repair needs to tell the history stays. A plan that nobody claimed is needed until somebody else has claimed its number.
+/// its workers may still be at it. Of plans that those go on from, what a repair needs to tell the history stays. A plan that nobody
+/// claimed is needed until somebody else has claimed its number.
 pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> Garbage<'a> {
     let mut garbage = Garbage::default();
     let mut add = |stage: Stage, object: &'a Aged, what: &'static str| match object.age < older_than
