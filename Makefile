@@ -66,7 +66,7 @@ soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES 
 	@end=$$(( $$(date +%s) + 60 * $${SOAK_MINUTES:-30} )); seed=$${SOAK_SEED:-$$(date +%s)}; passes=0; \
 	 while [ $$(date +%s) -lt $$end ]; do \
 	   echo "seeds from $$seed"; \
-	   export SHARDPACK_SEED=$$seed SHARDPACK_SEEDS=300 SHARDPACK_ROUNDS=200 SHARDPACK_KILLS=80; \
+	   export SHARDPACK_SEED=$$seed SHARDPACK_SEEDS=300 SHARDPACK_ROUNDS=200 SHARDPACK_KILLS=80 SHARDPACK_MUTATIONS=30000; \
 	   cargo test -q --lib -- --nocapture crash::chaos crash::together || exit 1; \
 	   cargo test -q --test it -- --nocapture kill:: mutations::every || exit 1; \
 	   seed=$$(( seed + 300 )); passes=$$(( passes + 1 )); \
