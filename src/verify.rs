@@ -383,6 +383,7 @@ impl Verification<'_> {
                 }
             }
         }
+        let mut differing = Vec::new();
         for file in &manifest.indexes {
             if !index::names().any(|name| name == file.reader) {
                 let finding =
@@ -401,13 +402,14 @@ impl Verification<'_> {
                 listed => listed,
             };
             named.insert(&file.name);
-            if size != Some(file.bytes) && !self.is_overwritten(manifest, &file.name, shared)? {
+            if size != Some(file.bytes) {
                 let size = size.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
                 let finding =
                     Finding::new(&file.name, "reader index is missing or of another size");
-                findings.push(finding.values(format!("{} bytes", file.bytes), size));
+                differing.push(finding.values(format!("{} bytes", file.bytes), size));
             }
         }
+        findings.extend(self.unless_overwritten(manifest, differing, shared)?);
         let ours = |name: &str| !manifest.recipe.foreign || foreign::is_shard(name);
         let mut extra: Vec<&String> = there
             .keys()
@@ -484,21 +486,32 @@ impl Verification<'_> {
         Ok(known)
     }
 
-    /// Whether a reader index that differs may be that of a next snapshot which is being made: it writes them before its manifest.
-    /// Tells so.
-    fn is_overwritten(&self, manifest: &Manifest, name: &str, shared: &Shared<'_>) -> Result<bool> {
+    /// Findings on reader indexes, all or none: a next snapshot that is being made writes them before its manifest. Then that is told.
+    fn unless_overwritten(
+        &self,
+        manifest: &Manifest,
+        findings: Vec<Finding>,
+        shared: &Shared<'_>,
+    ) -> Result<Vec<Finding>> {
+        if findings.is_empty() {
+            return Ok(findings);
+        }
         let overtaken = match resume::stored(self.sink) {
             Ok(stored) => stored.is_some_and(|stored| stored.plan.goes_on_from(&manifest.plan)),
             Err(error) if error.kind() == Kind::Damage => false,
             Err(error) => return Err(error),
         };
-        if overtaken {
-            lock(&shared.report).unchecked.push(format!(
-                "{name}: a next snapshot is being made, which may have written it anew; `shardpack publish {}` ends that",
-                self.sink
-            ));
+        if !overtaken {
+            return Ok(findings);
         }
-        Ok(overtaken)
+        let told = findings.iter().map(|finding| {
+            format!(
+                "{}: a next snapshot is being made, which may have written it anew; `shardpack publish {}` ends that",
+                finding.object, self.sink
+            )
+        });
+        lock(&shared.report).unchecked.extend(told);
+        Ok(Vec::new())
     }
 
     /// Compares the reader indexes with their checksums; those of another size were told.
@@ -520,13 +533,11 @@ impl Verification<'_> {
                     .range(0, file.bytes)
                     .values(&file.crc32, crc_text(crc32))
             };
-            let differs = crc_text(crc32) != file.crc32;
-            let damaged = differs && !self.is_overwritten(manifest, &file.name, shared)?;
-            Ok(damaged.then(finding))
+            Ok((crc_text(crc32) != file.crc32).then(finding))
         })?;
-        lock(&shared.report)
-            .findings
-            .extend(findings.into_iter().flatten());
+        let differing = findings.into_iter().flatten().collect();
+        let findings = self.unless_overwritten(manifest, differing, shared)?;
+        lock(&shared.report).findings.extend(findings);
         Ok(())
     }
 
