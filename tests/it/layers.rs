@@ -98,6 +98,7 @@ const LIBRARIES: [(&str, &[&str]); 15] = [
         "aws_sdk_s3",
         &[
             "store/s3/mod.rs",
+            "store/s3/client.rs",
             "store/s3/connection.rs",
             "store/s3/list.rs",
             "store/s3/read.rs",
@@ -105,8 +106,8 @@ const LIBRARIES: [(&str, &[&str]); 15] = [
             "store/s3/write.rs",
         ],
     ),
-    ("aws_config", &["store/s3/connection.rs"]),
-    ("aws_smithy_http_client", &["store/s3/connection.rs"]),
+    ("aws_config", &["store/s3/client.rs"]),
+    ("aws_smithy_http_client", &["store/s3/client.rs"]),
     (
         "tokio",
         &[

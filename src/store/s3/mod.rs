@@ -1,8 +1,9 @@
 //! S3 and what speaks like it, as source and sink.
 //!
-//! Listing, reading and writing have a file each; [`connection`] has the client and is the one place where requests are tried
+//! Listing, reading and writing have a file each; [`connection`] is the one place where requests are tried
 //! again, [`pace`] says how many run at once, [`trouble`] what an error means. The client library is seen nowhere else.
 
+mod client;
 mod connection;
 mod list;
 mod pace;
