@@ -141,6 +141,16 @@ impl Error {
     }
 }
 
+/// The value, or `None` where what was read is damaged. Any other error stays one: an outage, or what a later version wrote, must not be
+/// taken for something that is not there.
+pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == Kind::Damage => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The system's own words without the `(os error N)` tail.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();

@@ -9,12 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::index;
 use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name};
 use crate::record::index_name;
 use crate::resume::{self, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
+use crate::version;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
@@ -223,15 +224,22 @@ fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
         let Some(text) = sink.get(&name)? else {
             continue;
         };
-        let manifest = Manifest::decode(&format!("{sink}/{name}"), &text).map_err(|error| {
-            Error::new(
+        let manifest = Manifest::decode(&format!("{sink}/{name}"), &text);
+        hold(manifest.map_err(|error| match error.kind() {
+            Kind::Damage => Error::new(
                 Kind::Damage,
                 format!(
                     "{error}\n  nothing was removed, because it may name anything: run `shardpack repair {sink}`, or remove that snapshot"
                 ),
-            )
-        })?;
-        hold(manifest);
+            ),
+            _ => error,
+        })?);
+    }
+    // Of those that go only the version counts: an earlier program has no say about a later one's.
+    for name in known.dropped.iter().copied().map(snapshot_name) {
+        if let Some(text) = sink.get(&name)? {
+            version::MANIFEST.check(&format!("{sink}/{name}"), &text)?;
+        }
     }
     for generation in resume::generations_of(objects.iter().map(|object| object.name.as_str())) {
         if let Some(id) = resume::claim(sink, generation)? {
@@ -251,9 +259,8 @@ fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
 
 /// A stored plan, if it can be read.
 fn plan(sink: &dyn Sink, id: &str) -> Result<Option<(String, KnownPlan)>> {
-    let stored = match resume::load_id(sink, id) {
-        Err(error) if error.kind() == Kind::Damage => return Ok(None),
-        stored => stored?,
+    let Some(stored) = unless_damaged(resume::load_id(sink, id))? else {
+        return Ok(None);
     };
     let shards = stored.plan.shards.into_iter();
     let plan = KnownPlan {

@@ -52,6 +52,7 @@ pub mod store;
 pub mod survey;
 pub mod units;
 pub mod verify;
+pub mod version;
 
 #[cfg(test)]
 #[path = "../tests/crash/mod.rs"]

@@ -12,6 +12,7 @@ use crate::recipe::{Names, Recipe};
 use crate::record::Remark;
 use crate::store::{Sink, check_name};
 use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
+use crate::version;
 
 /// Where everything lies that readers of the dataset do not need.
 pub const STATE: &str = "_shardpack";
@@ -180,8 +181,10 @@ impl Manifest {
         Ok(text)
     }
 
-    /// Reads a manifest; `name` is for messages. Names that leave the destination, or a terminal would act on, are refused.
+    /// Reads a manifest; `name` is for messages. Names that leave the destination, or a terminal would act on, are refused, and so is what
+    /// a later version wrote: the latter is no damage.
     pub fn decode(name: &str, text: &[u8]) -> Result<Self> {
+        version::MANIFEST.check(name, text)?;
         let bad =
             |what: String| Error::new(Kind::Damage, format!("{name}: not a manifest: {what}"));
         let manifest: Self =
@@ -213,10 +216,15 @@ impl Manifest {
         let Some(text) = sink.get(MANIFEST)? else {
             return Ok(None);
         };
-        let manifest = Self::decode(&format!("{sink}/{MANIFEST}"), &text).map_err(|error| {
-            let remedy =
-                format!("if it was made by shardpack, `shardpack repair {sink}` makes it again");
-            Error::new(Kind::Damage, format!("{error}: {remedy}"))
+        let manifest = Self::decode(&format!("{sink}/{MANIFEST}"), &text);
+        let manifest = manifest.map_err(|error| match error.kind() {
+            Kind::Damage => {
+                let remedy = format!(
+                    "if it was made by shardpack, `shardpack repair {sink}` makes it again"
+                );
+                Error::new(Kind::Damage, format!("{error}: {remedy}"))
+            }
+            _ => error,
         })?;
         Ok(Some(manifest))
     }

@@ -6,12 +6,13 @@ use bytes::Bytes;
 
 use crate::card;
 use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::index;
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::record::{Footer, Remark, ShardRecord, index_name};
 use crate::resume::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
+use crate::version;
 
 /// Index files held at once at most.
 const INDEXES: usize = 16;
@@ -251,10 +252,10 @@ fn put_all(sink: &dyn Sink, manifest: &Manifest) -> Result<Option<Bytes>> {
     beside.unwrap_or_else(|_| Err(panicked()))?;
     let there = there.unwrap_or_else(|_| Err(panicked()))?;
     // Each snapshot goes on from the one before: a later one is not taken back.
-    let later = there
-        .as_deref()
-        .and_then(|there| Manifest::decode(MANIFEST, there).ok())
-        .is_some_and(|there| there.snapshot > manifest.snapshot);
+    let later = match there.as_deref() {
+        Some(there) => number_of(MANIFEST, there)?.is_some_and(|number| number > manifest.snapshot),
+        None => false,
+    };
     if !later && there.is_none_or(|there| there != text) {
         sink.put(MANIFEST, &text)?;
     }
@@ -267,8 +268,9 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
     loop {
         let mut last = None;
         for number in manifest.snapshot + 1.. {
-            match sink.get(&snapshot_name(number))? {
-                Some(text) if number_of(&text) == Some(number) => last = Some(text),
+            let name = snapshot_name(number);
+            match sink.get(&name)? {
+                Some(text) if number_of(&name, &text)? == Some(number) => last = Some(text),
                 _ => break,
             }
         }
@@ -284,15 +286,16 @@ fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
     }
 }
 
-/// The number of a snapshot, if it is one.
-fn number_of(snapshot: &[u8]) -> Option<u64> {
-    let snapshot = Manifest::decode("", snapshot);
-    snapshot.map(|snapshot| snapshot.snapshot).ok()
+/// The number of a snapshot, if it is one. What a later version wrote is an error.
+fn number_of(name: &str, snapshot: &[u8]) -> Result<Option<u64>> {
+    let snapshot = unless_damaged(Manifest::decode(name, snapshot))?;
+    Ok(snapshot.map(|snapshot| snapshot.snapshot))
 }
 
 /// Whether it is a snapshot of this plan that was put where ours was to be: what goes on from it gets further.
 fn is_next(theirs: &[u8], ours: &Manifest, plan: &str) -> bool {
-    is_of(theirs, plan) && number_of(theirs) == Some(ours.snapshot)
+    is_of(theirs, plan)
+        && matches!(number_of("", theirs), Ok(Some(number)) if number == ours.snapshot)
 }
 
 /// Whether it is a snapshot of this plan.
@@ -310,6 +313,7 @@ fn put_snapshot(sink: &dyn Sink, snapshot: &str, text: &[u8]) -> Result<Option<B
         return Ok(None);
     }
     let theirs = sink.get(snapshot)?.unwrap_or_default();
+    version::MANIFEST.check(&format!("{sink}/{snapshot}"), &theirs)?;
     Ok((theirs != text).then_some(theirs))
 }
 
@@ -456,7 +460,7 @@ fn files_before(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<(&'static st
         let Some(text) = sink.get(&snapshot_name(number))? else {
             break;
         };
-        if let Ok(before) = Manifest::decode(&snapshot_name(number), &text) {
+        if let Some(before) = unless_damaged(Manifest::decode(&snapshot_name(number), &text))? {
             files.extend(beside(&before));
         }
     }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 use crate::probe::{ImageFormat, ImageInfo};
 use crate::sample::SourcePath;
+use crate::version;
 
 /// The index's columns. `docs/formats.md` explains them.
 pub const SCHEMA: &str = "message shardpack_index {
@@ -560,15 +561,11 @@ fn footer_of(name: &str, metadata: &ParquetMetaData) -> Result<Footer> {
         .find(|entry| entry.key == FOOTER_KEY)
         .and_then(|entry| entry.value.as_deref())
         .ok_or_else(|| damaged(name, "no `shardpack` entry in its footer"))?;
+    version::RECORD.check(name, entry.as_bytes())?;
     let footer: Footer = serde_json::from_str(entry).map_err(|error| damaged(name, error))?;
     if footer.version != 1 {
-        return Err(damaged(
-            name,
-            format!(
-                "record version {}, this program knows 1: use a newer one",
-                footer.version
-            ),
-        ));
+        let what = format!("record version {}, this program knows 1", footer.version);
+        return Err(damaged(name, what));
     }
     Ok(footer)
 }

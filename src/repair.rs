@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::budget::Budget;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::Frames;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::foreign;
 use crate::format::tfrecord::is_image;
 use crate::index;
@@ -72,14 +72,20 @@ impl Repair<'_> {
     /// The manifest, put back in place where it or its snapshot is lost.
     pub fn manifest(&self, mended: &mut Mended) -> Result<Manifest> {
         let there = self.sink.get(MANIFEST)?;
-        let decode = |name: &str, text: &[u8]| Manifest::decode(name, text).ok();
-        let current = there.as_deref().and_then(|text| decode(MANIFEST, text));
+        let sink = self.sink;
+        let decode = |name: &str, text: &[u8]| {
+            unless_damaged(Manifest::decode(&format!("{sink}/{name}"), text))
+        };
+        let current = match there.as_deref() {
+            Some(text) => decode(MANIFEST, text)?,
+            None => None,
+        };
         let mut newest = None;
         for (name, _) in self.sink.list(SNAPSHOT_DIR)?.into_iter().rev() {
             let Some(text) = self.sink.get(&name)? else {
                 continue;
             };
-            match decode(&name, &text) {
+            match decode(&name, &text)? {
                 Some(manifest) if snapshot_name(manifest.snapshot) == name => {
                     newest = Some((manifest, text));
                     break;
@@ -434,11 +440,13 @@ impl Repair<'_> {
             let index = file
                 .as_ref()
                 .map(|file| (file.len() as u64, crc_text(crc32fast::hash(file))));
-            let footer = file.as_ref().and_then(|file| {
-                Footer::decode(&shard.index, file, file.len() as u64)
-                    .ok()?
-                    .ok()
-            });
+            let footer = match &file {
+                Some(file) => {
+                    let decoded = Footer::decode(&shard.index, file, file.len() as u64);
+                    unless_damaged(decoded)?.and_then(std::result::Result::ok)
+                }
+                None => None,
+            };
             let same = footer.as_ref().is_some_and(agrees)
                 && index == Some((shard.index_bytes, shard.index_crc32.clone()));
             if same {

@@ -11,16 +11,19 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Kind, Result};
-use crate::manifest::STATE;
+use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::manifest::{Manifest, STATE, snapshot_name};
 use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_lines};
 use crate::record::{FOOTER_GUESS, Footer, index_name};
-use crate::sample::{Sample, hex};
+use crate::sample::{Sample, hex, show};
 use crate::store::{Sink, at_once, check_name};
 use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
+use crate::version;
 
 /// Where claims lie.
 const CLAIMS: &str = "_shardpack/claims";
+/// Value of a claim's `kind`.
+const CLAIM_KIND: &str = "shardpack-claim";
 /// Last part of [`source_name`].
 const SOURCE_FILE: &str = "source";
 /// Numbers of plans and shards that can be: adding to them does not overflow.
@@ -151,14 +154,19 @@ pub fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
     let Some(text) = sink.get(&name)? else {
         return Ok(None);
     };
-    let claim: Claim = serde_json::from_slice(&text).map_err(|error| {
-        Error::new(Kind::Damage, format!("{sink}/{name}: not a claim: {error}"))
-    })?;
+    let place = format!("{sink}/{name}");
+    version::CLAIM.check(&place, &text)?;
+    let bad = |what: String| Error::new(Kind::Damage, format!("{place}: {what}"));
+    let claim: Claim =
+        serde_json::from_slice(&text).map_err(|error| bad(format!("not a claim: {error}")))?;
+    if claim.kind != CLAIM_KIND {
+        return Err(bad(format!(
+            "not a claim: `{}`",
+            show(claim.kind.as_bytes())
+        )));
+    }
     if !is_id(&claim.plan_id) {
-        return Err(Error::new(
-            Kind::Damage,
-            format!("{sink}/{name}: does not name a plan"),
-        ));
+        return Err(bad("does not name a plan".to_owned()));
     }
     Ok(Some(claim.plan_id))
 }
@@ -171,10 +179,8 @@ pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String,
         let Some(id) = claim(sink, *generation)? else {
             return Ok(None);
         };
-        match load_id(sink, &id) {
-            Err(error) if error.kind() == Kind::Damage => Ok(None),
-            stored => Ok(Some(stored?).filter(|stored| digests.contains(stored.digest.as_str()))),
-        }
+        let stored = unless_damaged(load_id(sink, &id))?;
+        Ok(stored.filter(|stored| digests.contains(stored.digest.as_str())))
     };
     let depth = sink.requests().clamp(1, PLANS_AT_ONCE);
     let mut found = HashMap::new();
@@ -187,6 +193,24 @@ pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String,
         }
     }
     Ok(found)
+}
+
+/// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
+/// after that, and by the plan that was claimed last, published or not. What is damaged there is left to those who need it.
+pub fn refuse_later(sink: &dyn Sink) -> Result<()> {
+    let manifest = unless_damaged(Manifest::load(sink))?.flatten();
+    refuse_later_snapshot(sink, manifest.map_or(0, |manifest| manifest.snapshot))?;
+    unless_damaged(stored(sink))?;
+    Ok(())
+}
+
+/// Refuses a snapshot of a later version right after the one that is published, 0 if none is: whoever put it has not got to the manifest yet.
+pub fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<()> {
+    let name = snapshot_name(published + 1);
+    match sink.get(&name)? {
+        Some(text) => version::MANIFEST.check(&format!("{sink}/{name}"), &text),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a destination that holds something else than a dataset of ours or nothing.
@@ -234,7 +258,7 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
         if owner != draft.id {
             return Err(conflict(sink, &owner, &draft.id));
         }
-        if let Ok(stored) = load_id(sink, &owner) {
+        if let Some(stored) = unless_damaged(load_id(sink, &owner))? {
             check_exclusive(sink, &stored)?;
             return Ok(stored);
         }
@@ -243,7 +267,7 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     let mut stored = put_plan(sink, draft)?;
     check_exclusive(sink, &stored)?;
     let text = json(&Claim {
-        kind: "shardpack-claim".to_owned(),
+        kind: CLAIM_KIND.to_owned(),
         plan_id: draft.id.clone(),
     })?;
     stored.fresh = sink.put_if_absent(&claim_name(generation), &text)?;
@@ -258,7 +282,7 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
 
 /// Stores a draft that has the digest of what is published, beside the plan that is claimed: the same files with other versions.
 pub fn store_beside(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
-    if let Ok(stored) = load_id(sink, &draft.id) {
+    if let Some(stored) = unless_damaged(load_id(sink, &draft.id))? {
         return Ok(stored);
     }
     put_plan(sink, draft)
@@ -322,9 +346,10 @@ pub fn stored_names(sink: &dyn Sink) -> Result<HashSet<String>> {
     for (name, _) in sink.list(&format!("{STATE}/plan"))? {
         if name.ends_with("/plan.json")
             && let Some(text) = sink.get(&name)?
-            && let Ok(stored) = serde_json::from_slice::<Stored>(&text)
         {
-            for shard in stored.plan.shards {
+            version::PLAN.check(&format!("{sink}/{name}"), &text)?;
+            let stored = serde_json::from_slice::<Stored>(&text).ok();
+            for shard in stored.into_iter().flat_map(|stored| stored.plan.shards) {
                 names.insert(index_name(&shard.name));
                 names.insert(shard.name);
             }
@@ -357,6 +382,7 @@ pub fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
         )
     };
     let text = sink.get(&name)?.ok_or_else(|| bad("missing"))?;
+    version::PLAN.check(&format!("{sink}/{name}"), &text)?;
     let stored: Stored =
         serde_json::from_slice(&text).map_err(|error| bad(&format!("not a plan: {error}")))?;
     let plan = &stored.plan;

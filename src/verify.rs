@@ -31,6 +31,7 @@ use crate::sample::Sample;
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
 use crate::store::{Kept, Sink, Source, at_once};
+use crate::version;
 
 /// How deep a verification looks; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -436,10 +437,13 @@ impl Verification<'_> {
                 &snapshot,
                 "missing: the manifest cannot be compared with it",
             )),
-            (Some(a), Some(b)) if a != b => findings.push(
-                Finding::new(MANIFEST, format!("differs from {snapshot}"))
-                    .values(crc_text(crc32fast::hash(&a)), crc_text(crc32fast::hash(&b))),
-            ),
+            (Some(a), Some(b)) if a != b => {
+                version::MANIFEST.check(&snapshot, &a)?;
+                findings.push(
+                    Finding::new(MANIFEST, format!("differs from {snapshot}"))
+                        .values(crc_text(crc32fast::hash(&a)), crc_text(crc32fast::hash(&b))),
+                );
+            }
             _ => {}
         }
         let name = &manifest.recipe.name;

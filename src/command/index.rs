@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::foreign;
 use crate::manifest::Manifest;
 use crate::publish::{add_indexes, commit};
+use crate::resume;
 use crate::settings::Running;
 use crate::store::{self, Sink};
 
@@ -16,6 +17,7 @@ pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Sum
 
 /// The same on an opened destination.
 pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
+    resume::refuse_later(sink)?;
     sink.sweep()?;
     let (manifest, done) = match Manifest::load(sink)? {
         Some(manifest) => (manifest, "up to date:"),

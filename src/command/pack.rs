@@ -33,6 +33,7 @@ pub fn on(
     policy: Policy,
     running: &Running,
 ) -> Result<Summary> {
+    resume::refuse_later(sink)?;
     let stored = resume::load(sink)?;
     let planned = planned_source(sink, &stored.id)?;
     let location = source.map(str::to_owned).or(planned).ok_or_else(|| {

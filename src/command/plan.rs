@@ -175,11 +175,16 @@ pub fn standing(
         scan,
         texts,
     };
-    match (there.newest, there.manifest) {
+    let published = there.manifest.as_ref().map_or(0, |m| m.snapshot);
+    let standing = match (there.newest, there.manifest) {
         (None, manifest) => now.without_plan(manifest.as_ref()),
         (Some(newest), None) => now.unpublished(newest),
         (Some(newest), Some(manifest)) => now.published(newest, manifest, dry_run),
+    }?;
+    if !matches!(standing, Standing::UpToDate(..)) {
+        resume::refuse_later_snapshot(sink, published)?;
     }
+    Ok(standing)
 }
 
 /// The source as it is, to be compared with what the destination holds.

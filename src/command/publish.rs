@@ -30,6 +30,7 @@ pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Resul
 
 /// The same on an opened destination.
 pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
+    resume::refuse_later(sink)?;
     let stored = resume::load(sink)?;
     sink.sweep()?;
     finish(&stored, sink, Summary::default(), running)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::plan::planned_source;
 use super::summary::Summary;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::listing::Listing;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Draft;
@@ -34,6 +34,7 @@ pub fn on(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
+    resume::refuse_later(sink)?;
     if !dry_run {
         sink.sweep()?;
     }
@@ -51,9 +52,9 @@ pub fn on(
     let report = repair.look(&manifest)?;
     let location = match source {
         Some(location) => Some(location.to_owned()),
-        None => match resume::claimed(sink) {
-            Ok(Some(id)) => planned_source(sink, &id)?,
-            _ => None,
+        None => match unless_damaged(resume::claimed(sink))?.flatten() {
+            Some(id) => planned_source(sink, &id)?,
+            None => None,
         },
     };
     let opened = location.map(|location| store::source(&location, &running.access));

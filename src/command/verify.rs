@@ -15,6 +15,7 @@ use crate::settings::{Partly, Running, rules_of};
 use crate::store::{self, Sink};
 use crate::units::{bytes_text, count_text, counted};
 use crate::verify::{Against, Level, Portion, Report, Verification};
+use crate::version;
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -37,17 +38,28 @@ struct Cursor {
 
 /// Findings in a summary at most; `--json` has them all.
 const FINDINGS: usize = 1000;
+const CURSOR_KIND: &str = "shardpack-verify-cursor";
 const CURSOR: &str = "_shardpack/verify/cursor.json";
+
+/// Where the last run left off, if it can be read.
+fn cursor(sink: &dyn Sink) -> Result<Option<Cursor>> {
+    let Some(text) = sink.get(CURSOR)? else {
+        return Ok(None);
+    };
+    version::CURSOR.check(&format!("{sink}/{CURSOR}"), &text)?;
+    let cursor = serde_json::from_slice::<Cursor>(&text).ok();
+    Ok(cursor.filter(|cursor| cursor.kind == CURSOR_KIND))
+}
 
 /// The shards to look at, going on where the cursor stands if it is of this manifest.
 fn portion(sink: &dyn Sink, manifest: &Manifest, part: &Partly) -> Result<Portion> {
     let shards = manifest.shards().count();
     let until = part.max_duration.map(|time| Instant::now() + time);
-    let stands = match part.sample.is_some() || part.resume {
+    let stands = match part.is_part() {
+        // Looked at all the same: it is written anew.
+        true if !(part.sample.is_some() || part.resume) => cursor(sink).map(|_| 0)?,
         false => 0,
-        true => sink
-            .get(CURSOR)?
-            .and_then(|text| serde_json::from_slice::<Cursor>(&text).ok())
+        true => cursor(sink)?
             .filter(|at| at.plan == manifest.plan && at.snapshot == manifest.snapshot)
             .map_or(0, |at| at.next % shards.max(1)),
     };
@@ -67,7 +79,7 @@ fn store_cursor(sink: &dyn Sink, manifest: &Manifest, portion: Portion, left: u6
     let shards = manifest.shards().count();
     let done = shards - left as usize;
     let cursor = Cursor {
-        kind: "shardpack-verify-cursor".to_owned(),
+        kind: CURSOR_KIND.to_owned(),
         plan: manifest.plan.clone(),
         snapshot: manifest.snapshot,
         next: (portion.from + done) % shards.max(1),

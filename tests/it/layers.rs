@@ -54,6 +54,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
             "report",
             "recipe",
             "scheduler",
+            "version",
         ],
     ),
 ];

@@ -40,6 +40,8 @@ mod mutations;
 mod repair;
 // Sources that grow and change after they were published.
 mod growth;
+// Datasets that a later version of the program wrote.
+mod later;
 // Datasets and sources that were made to harm.
 mod hostile;
 // Every format and compression, reader indexes, and shards of others.
