@@ -571,7 +571,7 @@ pub(crate) struct S3Args {
     /// Region of the bucket [default: AWS_REGION or the profile's]
     #[arg(long, value_name = "NAME", env = "SHARDPACK_REGION")]
     pub(crate) region: Option<String>,
-    /// Profile in the AWS configuration files [default: AWS_PROFILE]
+    /// Profile in the AWS configuration files; its credentials and no others are used, whatever the environment holds [default: AWS_PROFILE, after keys in the environment]
     #[arg(long, value_name = "NAME", env = "SHARDPACK_PROFILE")]
     pub(crate) profile: Option<String>,
     /// Send requests without credentials, for public buckets
@@ -603,6 +603,14 @@ pub(crate) struct S3Args {
         env = "SHARDPACK_REQUEST_TIMEOUT"
     )]
     pub(crate) request_timeout: u64,
+    /// Seconds for which a request that may succeed later is made again: push backs, outages, credentials that cannot be fetched
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 180,
+        env = "SHARDPACK_RETRY_FOR"
+    )]
+    pub(crate) retry_for: u64,
     /// Publish to a server without conditional writes; only safe while nobody else writes there
     #[arg(long, env = "SHARDPACK_UNSAFE_NO_CONDITIONAL_PUT")]
     pub(crate) unsafe_no_conditional_put: bool,

@@ -781,5 +781,6 @@ fn s3(args: &cli::S3Args) -> Result<S3Options> {
         },
         no_conditional_put: args.unsafe_no_conditional_put,
         request_timeout: std::time::Duration::from_secs(timeout),
+        retry_for: std::time::Duration::from_secs(args.retry_for),
     })
 }

@@ -79,7 +79,7 @@ const UPWARDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Libraries that are seen in one file only.
-const LIBRARIES: [(&str, &[&str]); 15] = [
+const LIBRARIES: [(&str, &[&str]); 17] = [
     ("clap", &["cli.rs"]),
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
@@ -107,13 +107,22 @@ const LIBRARIES: [(&str, &[&str]); 15] = [
             "store/s3/write.rs",
         ],
     ),
-    ("aws_config", &["store/s3/client.rs"]),
+    (
+        "aws_config",
+        &["store/s3/client.rs", "store/s3/credentials.rs"],
+    ),
+    ("aws_credential_types", &["store/s3/credentials.rs"]),
+    (
+        "aws_types",
+        &["store/s3/client.rs", "store/s3/credentials.rs"],
+    ),
     ("aws_smithy_http_client", &["store/s3/client.rs"]),
     (
         "tokio",
         &[
             "reactor.rs",
             "store/s3/connection.rs",
+            "store/s3/credentials.rs",
             "store/s3/list.rs",
             "store/s3/pace.rs",
             "store/s3/read.rs",

@@ -2,6 +2,7 @@
 
 #[path = "../../fixtures/s3_server/mod.rs"]
 mod s3_server;
+mod servers;
 mod support;
 
 // What is refused as a source or destination, and what odd names become.
@@ -34,6 +35,8 @@ mod manifest;
 mod layers;
 // S3 on both ends, and everything that can go wrong with it.
 mod s3;
+// Whose credentials S3 gets, and what happens when they cannot be had for a moment.
+mod credentials;
 // Whatever is changed is found.
 mod mutations;
 // What is damaged or missing is made again.

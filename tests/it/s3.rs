@@ -471,7 +471,7 @@ fn an_upload_whose_end_stays_unclear_is_left_alone_and_transient() {
             .key("/data/"),
     );
     bucket
-        .convert(&["--jobs", "1"])
+        .convert(&["--jobs", "1", "--retry-for", "5"])
         .exits(75)
         .says(&["run again"]);
     assert_eq!(
@@ -925,7 +925,7 @@ fn an_outage_is_transient_and_the_next_run_goes_on() {
             .key("images/dog/0007"),
     );
     bucket
-        .convert(&["--jobs", "1"])
+        .convert(&["--jobs", "1", "--retry-for", "5"])
         .exits(75)
         .says(&["images/dog/0007", "cannot be reached"]);
     let done = bucket.server.objects("out/index/").len();

@@ -2,64 +2,139 @@
 
 use std::time::Duration;
 
-use aws_config::BehaviorVersion;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{
-    Region, RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
+    IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    StalledStreamProtectionConfig,
 };
 use aws_smithy_http_client::tls;
+use aws_types::service_config::ServiceConfigKey;
 
 use super::connection::S3Options;
+use super::credentials::{Keeper, Profiles};
+use crate::error::Result;
 
 /// Connections idle for longer are closed by S3's side; using one then is an error.
 const IDLE: Duration = Duration::from_secs(8);
 const CONNECT: Duration = Duration::from_secs(10);
+/// What every other client assumes too; a bucket elsewhere says where it is.
+const REGION: &str = "us-east-1";
 
-/// The client, its endpoint if it is not AWS's, and whether nobody can touch what is sent to it.
-pub(super) async fn client(options: &S3Options) -> (Client, Option<String>, bool) {
-    let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(tls::Provider::Rustls(
-            tls::rustls_provider::CryptoMode::AwsLc,
-        ))
-        .pool_idle_timeout(IDLE)
-        .build_https();
-    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
-    if let Some(profile) = &options.profile {
-        loader = loader.profile_name(profile);
+/// A client and what is known of its server.
+pub(super) struct Server {
+    pub(super) client: Client,
+    /// Whose requests are signed; none when they are not.
+    pub(super) keeper: Option<Keeper>,
+    /// Its URL without secrets, if it is not AWS's.
+    pub(super) endpoint: Option<String>,
+    /// Nobody in between can touch what is sent to it.
+    pub(super) untouchable: bool,
+}
+
+impl Server {
+    pub(super) async fn open(options: &S3Options) -> Result<Self> {
+        let profiles = Profiles::load(options.profile.as_deref()).await?;
+        drop(profiles);
+        let http = aws_smithy_http_client::Builder::new()
+            .tls_provider(tls::Provider::Rustls(
+                tls::rustls_provider::CryptoMode::AwsLc,
+            ))
+            .pool_idle_timeout(IDLE)
+            .build_https();
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
+        if let Some(profile) = &options.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(region) = &options.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        // Those of a profile that was asked for by name are taken from it alone, see below.
+        if options.no_sign_request || options.profile.is_some() {
+            loader = loader.no_credentials();
+        }
+        let shared = loader.load().await;
+        let endpoint = endpoint(options, &shared);
+        let mut config = aws_sdk_s3::config::Builder::from(&shared)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+            .force_path_style(options.path_style.unwrap_or(endpoint.is_some()));
+        if shared.region().is_none() {
+            config = config.region(Region::from_static(REGION));
+        }
+        config.set_endpoint_url(endpoint.clone());
+        let keeper = keeper(options, &shared);
+        if let Some(keeper) = &keeper {
+            // The keeper keeps them; a cache in front of it would not know when it has better ones.
+            config = config
+                .credentials_provider(keeper.clone())
+                .identity_cache(IdentityCache::no_cache());
+        }
+        Ok(Self {
+            client: Client::from_conf(config.build()),
+            keeper,
+            untouchable: endpoint.as_deref().is_none_or(is_untouchable),
+            endpoint: endpoint.as_deref().map(without_secrets),
+        })
     }
-    if let Some(region) = &options.region {
-        loader = loader.region(Region::new(region.clone()));
-    }
+}
+
+/// The server's URL, unless it is AWS's own: the flag before the environment, and that before the profile.
+fn endpoint(options: &S3Options, shared: &SdkConfig) -> Option<String> {
+    let configured = || {
+        let key = ServiceConfigKey::builder()
+            .service_id("S3")
+            .env("AWS_ENDPOINT_URL")
+            .profile("endpoint_url")
+            .build()
+            .ok()?;
+        shared
+            .service_config()?
+            .load_config(key)
+            .or_else(|| shared.endpoint_url().map(str::to_owned))
+            .filter(|url| !url.is_empty())
+    };
+    options.endpoint_url.clone().or_else(configured)
+}
+
+/// Who signs. A profile that was asked for by name is the only one asked: keys in the environment, or the machine's role, may
+/// be of another account.
+fn keeper(options: &S3Options, shared: &SdkConfig) -> Option<Keeper> {
     if options.no_sign_request {
-        loader = loader.no_credentials();
+        return None;
     }
-    let shared = loader.load().await;
-    let environment = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
-    let endpoint = options
-        .endpoint_url
-        .clone()
-        .or_else(|| environment("AWS_ENDPOINT_URL_S3"))
-        .or_else(|| environment("AWS_ENDPOINT_URL"))
-        .or_else(|| shared.endpoint_url().map(str::to_owned));
-    let mut config = aws_sdk_s3::config::Builder::from(&shared)
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-        .force_path_style(options.path_style.unwrap_or(endpoint.is_some()));
-    if shared.region().is_none() {
-        // What every other client assumes too; a bucket elsewhere says where it is.
-        config = config.region(Region::new("us-east-1"));
+    let Some(profile) = &options.profile else {
+        let none = "none in the environment, in a profile, or from the machine's role";
+        let source = shared.credentials_provider()?;
+        return Some(Keeper::new(source, none));
+    };
+    let region = shared.region().cloned();
+    let mut settings = ProviderConfig::without_region()
+        .with_behavior_version(Some(BehaviorVersion::latest()))
+        .with_region(region.or_else(|| Some(Region::from_static(REGION))))
+        .with_use_fips(shared.use_fips())
+        .with_use_dual_stack(shared.use_dual_stack());
+    if let Some(http) = shared.http_client() {
+        settings = settings.with_http_client(http);
     }
-    if let Some(endpoint) = &endpoint {
-        config = config.endpoint_url(endpoint);
+    if let Some(retry) = shared.retry_config() {
+        settings = settings.with_retry_config(retry.clone());
     }
-    let untouchable = endpoint.as_deref().is_none_or(is_untouchable);
-    let endpoint = endpoint.as_deref().map(without_secrets);
-    (Client::from_conf(config.build()), endpoint, untouchable)
+    let provider = ProfileFileCredentialsProvider::builder()
+        .configure(&settings)
+        .profile_name(profile)
+        .build();
+    Some(Keeper::new(
+        provider,
+        format!("profile `{profile}` has none"),
+    ))
 }
 
 /// Whether what is sent to this server is under TLS, or never leaves this machine.

@@ -12,7 +12,8 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::types::RequestPayer;
 use tokio::runtime::Runtime;
 
-use super::client::client;
+use super::client::Server;
+use super::credentials::Keeper;
 use super::pace::Pace;
 use super::read::Times;
 use super::trouble::{Sort, Trouble};
@@ -26,11 +27,10 @@ use crate::store::Access;
 const READS: usize = 512;
 /// Memory of one read in flight besides its content: connection, TLS and request state.
 const READ_BYTES: u64 = 224 << 10;
-/// Attempts of one request, and the time after which no other is begun.
-const ATTEMPTS: u32 = 12;
-const PATIENCE: Duration = Duration::from_secs(180);
-/// The same before anything was ever answered: a wrong address should not take minutes to be told.
+/// Attempts before anything was ever answered: a wrong address should not take minutes to be told.
 const FIRST_ATTEMPTS: u32 = 6;
+/// Attempts when the server says that credentials have ended which are fetched again.
+const RENEWED_ATTEMPTS: u32 = 3;
 /// First and longest wait of one request before it is tried again, halved at random.
 const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_secs(10);
 
@@ -61,6 +61,9 @@ pub struct S3Options {
     pub no_conditional_put: bool,
     /// Longest time without any progress of a request.
     pub request_timeout: Duration,
+    /// How long a request that may succeed later is made again; before the server ever answered no longer than
+    /// `request_timeout`.
+    pub retry_for: Duration,
 }
 
 impl Default for S3Options {
@@ -78,6 +81,7 @@ impl Default for S3Options {
             path_style: None,
             no_conditional_put: false,
             request_timeout: Duration::from_secs(30),
+            retry_for: Duration::from_secs(180),
         }
     }
 }
@@ -109,6 +113,7 @@ impl Network {
 pub(super) struct Connection {
     runtime: Option<Runtime>,
     pub(super) client: Client,
+    keeper: Option<Keeper>,
     pub(super) pace: Arc<Pace>,
     pub(super) times: Times,
     pub(super) options: S3Options,
@@ -156,20 +161,21 @@ impl Connection {
         let affordable = usize::try_from(access.memory / 8 / READ_BYTES).unwrap_or(READS);
         let reads = access.reads.unwrap_or(READS.min(affordable.max(16)));
         let reads = reads.min(access.open_files).max(1);
-        let (client, endpoint, untouchable) = runtime.block_on(client(&options));
+        let server = runtime.block_on(Server::open(&options))?;
         let pace = Pace::new(reads);
         let counters = Arc::clone(&access.counters);
         runtime.spawn(Pace::run(Arc::downgrade(&pace), counters));
         Ok(Self {
             runtime: Some(runtime),
-            client,
+            client: server.client,
+            keeper: server.keeper,
             pace,
             times: Times::default(),
             options,
             counters: Arc::clone(&access.counters),
             reads,
-            untouchable,
-            endpoint,
+            untouchable: server.untouchable,
+            endpoint: server.endpoint,
             stop: access.stop.clone(),
             reached: AtomicBool::new(false),
         })
@@ -222,7 +228,7 @@ impl Connection {
         pending
     }
 
-    /// Makes a request until it succeeds, or fails for good, or its attempts or its time are used up.
+    /// Makes a request until it succeeds, or fails for good, or the user's patience is used up.
     pub(super) async fn attempt<T, F>(
         &self,
         call: &Call,
@@ -236,21 +242,26 @@ impl Connection {
         loop {
             self.ready().await?;
             attempts += 1;
-            let trouble = match tokio::time::timeout(call.limit, attempt()).await {
-                Ok(Ok(value)) => {
-                    self.reached.store(true, Ordering::Relaxed);
-                    return Ok(value);
-                }
-                Ok(Err(trouble)) => trouble,
-                Err(_) => Trouble::new(Sort::Timeout, "no answer in time"),
+            let trouble = match self.signer().await {
+                Err(trouble) => trouble,
+                Ok(()) => match tokio::time::timeout(call.limit, attempt()).await {
+                    Ok(Ok(value)) => {
+                        self.reached.store(true, Ordering::Relaxed);
+                        return Ok(value);
+                    }
+                    Ok(Err(trouble)) => trouble,
+                    Err(_) => Trouble::new(Sort::Timeout, "no answer in time"),
+                },
             };
             if trouble.status > 0 {
                 self.reached.store(true, Ordering::Relaxed);
             }
-            let reached = self.reached.load(Ordering::Relaxed);
-            let most = if reached { ATTEMPTS } else { FIRST_ATTEMPTS };
-            let out_of_time = begun.elapsed() > PATIENCE;
-            if !trouble.may_pass(attempts) || attempts >= most || out_of_time {
+            let longest = (BACKOFF.start * 2u32.pow(attempts.min(10) - 1)).min(BACKOFF.end);
+            let wait = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
+            let wait = trouble.wait.unwrap_or(wait).min(BACKOFF.end);
+            if !self.may_pass(&trouble, attempts)
+                || !self.is_patient(begun.elapsed() + wait, &trouble, attempts)
+            {
                 return Err(trouble);
             }
             self.counters.retry();
@@ -267,10 +278,41 @@ impl Connection {
                 self.counters.push_back();
                 self.pace.push_back(trouble.wait);
             }
-            let longest = (BACKOFF.start * 2u32.pow(attempts.min(10) - 1)).min(BACKOFF.end);
-            let wait = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
-            self.sleep(trouble.wait.unwrap_or(wait).min(BACKOFF.end))
-                .await?;
+            self.sleep(wait).await?;
+        }
+    }
+
+    /// Waits for credentials: the time that they take is not the server's.
+    async fn signer(&self) -> Result<(), Trouble> {
+        let Some(keeper) = &self.keeper else {
+            return Ok(());
+        };
+        tokio::select! {
+            ready = keeper.ready() => ready.map_err(|unavailable| Trouble::from(&unavailable)),
+            stopped = self.stopped() => Err(stopped),
+        }
+    }
+
+    /// Whether the same request may succeed later, perhaps with other credentials.
+    fn may_pass(&self, trouble: &Trouble, attempts: u32) -> bool {
+        let renewed = || {
+            let keeper = self.keeper.as_ref();
+            attempts < RENEWED_ATTEMPTS && keeper.is_some_and(Keeper::renew)
+        };
+        trouble.may_pass(attempts) || (trouble.is_expired() && renewed())
+    }
+
+    /// Whether to try once more, at this time after the first attempt began.
+    fn is_patient(&self, then: Duration, trouble: &Trouble, attempts: u32) -> bool {
+        let options = &self.options;
+        match self.reached.load(Ordering::Relaxed) {
+            true => then <= options.retry_for,
+            false => {
+                // Who gives out credentials is known to be right, or would have said so.
+                let known = trouble.sort == Sort::CredentialsAway;
+                then <= options.retry_for.min(options.request_timeout)
+                    && (known || attempts < FIRST_ATTEMPTS)
+            }
         }
     }
 

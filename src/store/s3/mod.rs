@@ -5,6 +5,7 @@
 
 mod client;
 mod connection;
+mod credentials;
 mod list;
 mod pace;
 mod read;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
+use super::credentials::Unavailable;
 use crate::error::{Error, Kind};
 
 /// Longest piece of a server's message that is passed on, in characters.
@@ -26,8 +27,10 @@ pub(super) enum Sort {
     Connection,
     /// The other side cannot prove who it is.
     Certificate,
-    /// Nobody gave credentials, or they could not be fetched.
+    /// There are no credentials, or who gives them out says no.
     Credentials,
+    /// Credentials could not be fetched at the moment.
+    CredentialsAway,
     /// What arrived is not what was stored.
     Corrupt,
     /// The request cannot be made or the answer not understood.
@@ -77,7 +80,7 @@ impl Trouble {
     /// The same request may succeed later. `attempts` were made so far.
     pub(super) fn may_pass(&self, attempts: u32) -> bool {
         match self.sort {
-            Sort::Timeout | Sort::Connection => true,
+            Sort::Timeout | Sort::Connection | Sort::CredentialsAway => true,
             // Damage on the way passes; damage where it lies does not.
             Sort::Corrupt => attempts < CORRUPT_ATTEMPTS || attempts == u32::MAX,
             // The client corrects its clock by the server's answer.
@@ -95,6 +98,16 @@ impl Trouble {
             }
             Sort::Certificate | Sort::Credentials | Sort::Other => false,
         }
+    }
+
+    /// The server takes the credentials for ended.
+    pub(super) fn is_expired(&self) -> bool {
+        let codes = [
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "TokenRefreshRequired",
+        ];
+        codes.contains(&self.code.as_str())
     }
 
     /// The named object or bucket is not there.
@@ -139,6 +152,10 @@ impl Trouble {
                      or add `--no-sign-request` for a public bucket",
                     self.message
                 ),
+            ),
+            (Sort::CredentialsAway, ..) => (
+                Kind::Transient,
+                format!("credentials cannot be fetched at the moment ({}): run again", self.message),
             ),
             (Sort::Certificate, ..) => (
                 Kind::Failed,
@@ -231,8 +248,22 @@ impl Trouble {
     }
 }
 
+/// The first error of a type among an error and what caused it.
+fn find<'a, T: std::error::Error + 'static>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
 /// Texts of an error and what caused it, innermost last, without saying the same twice.
-fn chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -245,7 +276,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
     texts
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let text = text.trim().trim_end_matches('.');
     let mut short: String = text
         .chars()
@@ -269,11 +300,24 @@ fn region_in(message: &str) -> Option<String> {
     region.map(str::to_owned)
 }
 
+impl From<&Unavailable> for Trouble {
+    fn from(unavailable: &Unavailable) -> Self {
+        let sort = match unavailable.lasting {
+            true => Sort::Credentials,
+            false => Sort::CredentialsAway,
+        };
+        Self::new(sort, unavailable.reason.clone())
+    }
+}
+
 impl<E> From<SdkError<E, HttpResponse>> for Trouble
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     fn from(error: SdkError<E, HttpResponse>) -> Self {
+        if let Some(unavailable) = find::<Unavailable>(&error) {
+            return unavailable.into();
+        }
         let texts = match &error {
             SdkError::ServiceError(_) => Vec::new(),
             other => chain(other),
@@ -285,22 +329,10 @@ where
             SdkError::ServiceError(_) => Sort::Answer,
             SdkError::TimeoutError(_) => Sort::Timeout,
             _ if lower.contains("certificate") => Sort::Certificate,
-            _ if ["credential", "identity", "imds"]
-                .iter()
-                .any(|word| lower.contains(word)) =>
-            {
-                Sort::Credentials
-            }
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Sort::Timeout,
             SdkError::DispatchFailure(failure) if failure.is_user() => Sort::Other,
             SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => Sort::Connection,
             _ => Sort::Other,
-        };
-        let text = match sort {
-            Sort::Credentials if lower.contains("no credentials") => {
-                "none in the environment, in a profile, or from the machine's role".to_owned()
-            }
-            _ => text,
         };
         let mut trouble = Trouble::new(sort, text);
         if let Some(response) = error.raw_response() {
