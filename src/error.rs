@@ -108,9 +108,18 @@ impl Error {
                 Kind::Failed,
                 ": look into the log of the kernel for this disk or mount, then run again",
             ),
-            Some(Errno::STALE | Errno::TIMEDOUT | Errno::AGAIN | Errno::HOSTDOWN) => {
-                (Kind::Transient, ": run again")
-            }
+            Some(Errno::AGAIN | Errno::BUSY) => (
+                Kind::Transient,
+                ": something else is using it, run again when that is done",
+            ),
+            Some(Errno::NOMEM) => (
+                Kind::Transient,
+                ": the system has no memory left: lower `--memory` or `--reads`, or run again when it has",
+            ),
+            Some(errno) if is_of_the_network(errno) => (
+                Kind::Transient,
+                ": the mount lost its server: see that it is mounted, then run again",
+            ),
             _ => (Kind::Failed, ""),
         };
         let reason = reason(&error);
@@ -118,6 +127,18 @@ impl Error {
             kind,
             what: format!("{}: {reason}{remedy}", what.into()),
             source: Some(Box::new(error)),
+        }
+    }
+
+    /// An operating-system error on what the user named: an outage stays one, and with anything else the name was wrong, which
+    /// is of this kind and has this remedy.
+    pub fn named(kind: Kind, what: impl Into<String>, error: std::io::Error, remedy: &str) -> Self {
+        let what = what.into();
+        let wrong = format!("{what}: {}: {remedy}", reason(&error));
+        let error = Self::io(what, error);
+        match error.kind {
+            Kind::Transient => error,
+            _ => Self::new(kind, wrong),
         }
     }
 
@@ -149,6 +170,31 @@ pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
         Err(error) if error.kind() == Kind::Damage => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a mount says this when its server is not to be reached: NFS, Lustre, SMB, FUSE, block devices of a network.
+fn is_of_the_network(errno: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    [
+        Errno::COMM,
+        Errno::CONNABORTED,
+        Errno::CONNREFUSED,
+        Errno::CONNRESET,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NETDOWN,
+        Errno::NETRESET,
+        Errno::NETUNREACH,
+        Errno::NODEV,
+        Errno::NOLINK,
+        Errno::NOTCONN,
+        Errno::REMOTEIO,
+        Errno::SHUTDOWN,
+        Errno::STALE,
+        Errno::TIME,
+        Errno::TIMEDOUT,
+    ]
+    .contains(&errno)
 }
 
 /// The system's own words without the `(os error N)` tail.
@@ -206,6 +252,26 @@ mod tests {
         let error = Error::io("data/x.tar", std::io::Error::other(outage));
         assert_eq!(error.kind(), Kind::Transient);
         assert_eq!(error.to_string(), "s3://b/k, part 2: no answer in time");
+    }
+
+    #[test]
+    fn what_the_user_named_wrongly_is_told_apart_from_an_outage() {
+        let named = |errno: i32| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            Error::named(Kind::Usage, "labels.csv", error, "give a readable file")
+        };
+        let absent = named(2);
+        assert_eq!(absent.kind(), Kind::Usage);
+        assert_eq!(
+            absent.to_string(),
+            "labels.csv: no such file or directory: give a readable file"
+        );
+        let outage = named(107);
+        assert_eq!(outage.kind(), Kind::Transient);
+        assert_eq!(
+            outage.to_string(),
+            "labels.csv: transport endpoint is not connected: the mount lost its server: see that it is mounted, then run again"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::unique;
 
 /// Writes a file whole, with the directory it is to be in: who opens it sees all of it, or what was there before. `flag` is for messages.
 pub fn write(flag: &str, path: &Path, content: &[u8]) -> Result<()> {
@@ -22,13 +23,23 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let Some(name) = path.file_name().filter(|_| plain) else {
         return fs::write(path, content);
     };
-    let mut partial = OsString::from(".");
-    partial.push(name);
-    partial.push(format!(".{}.tmp", std::process::id()));
-    let partial = path.with_file_name(partial);
-    let replaced = fs::write(&partial, content).and_then(|()| fs::rename(&partial, path));
+    let made = unique::make(|random| {
+        let mut partial = OsString::from(".");
+        partial.push(name);
+        partial.push(format!(".{random}.tmp"));
+        let partial = path.with_file_name(partial);
+        Ok((fs::File::create_new(&partial)?, partial))
+    });
+    let replaced = made.and_then(|(mut file, partial)| {
+        let replaced = file
+            .write_all(content)
+            .and_then(|()| fs::rename(&partial, path));
+        if replaced.is_err() {
+            let _ = fs::remove_file(&partial);
+        }
+        replaced
+    });
     let Err(error) = replaced else { return Ok(()) };
-    let _ = fs::remove_file(&partial);
     match error.kind() {
         // A single file that is mounted into a container, or one in a directory of somebody else.
         ErrorKind::ResourceBusy | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {

@@ -50,6 +50,7 @@ pub mod settings;
 pub mod signal;
 pub mod store;
 pub mod survey;
+pub mod unique;
 pub mod units;
 pub mod verify;
 pub mod version;

@@ -12,7 +12,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
-use crate::error::{Error, Result, reason};
+use crate::error::{Error, Kind, Result};
 use crate::gc::Rules as Removal;
 use crate::growth::{Growth, OnChange};
 use crate::history::Setup;
@@ -159,9 +159,8 @@ pub struct Files {
 /// The content of a file that a flag names, and its name for messages.
 fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
     let name = show(path.as_bytes());
-    let text = std::fs::read(path).map_err(|error| {
-        Error::usage(format!("{name}: {}: give a readable file", reason(&error)))
-    })?;
+    let text = std::fs::read(path)
+        .map_err(|error| Error::named(Kind::Usage, &name, error, "give a readable file"))?;
     Ok((name, text))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::summary::Summary;
-use crate::error::{Error, Kind, Result, reason};
+use crate::error::{Error, Kind, Result};
 use crate::file;
 use crate::manifest::Manifest;
 use crate::report::run::Run;
@@ -55,10 +55,8 @@ pub fn run(
 fn read_run(path: &Path) -> Result<Run> {
     let name = path.display();
     let text = file::read(path).map_err(|error| {
-        let reason = reason(&error);
-        Error::usage(format!(
-            "--run {name}: {reason}: give a file that `--summary` wrote"
-        ))
+        let remedy = "give a file that `--summary` wrote";
+        Error::named(Kind::Usage, format!("--run {name}"), error, remedy)
     })?;
     Run::decode(&format!("--run {name}"), &text)
 }

@@ -8,7 +8,6 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -20,6 +19,7 @@ use crate::error::{Error, Kind, Result, reason};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::reactor::{Pending, Reactor};
 use crate::sample::{Field, SourcePath, Version, show};
+use crate::unique;
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
 const READS: usize = 256;
@@ -42,7 +42,9 @@ const LOST_FOUND: &str = "lost+found";
 
 /// An ImageFolder on a file system.
 pub(super) struct LocalSource {
-    root: Arc<PathBuf>,
+    given: String,
+    /// Where that was when the run began.
+    root: PathBuf,
     reactor: Reactor,
     buffers: Arc<Buffers>,
     reads: usize,
@@ -51,12 +53,11 @@ pub(super) struct LocalSource {
 
 impl LocalSource {
     pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
-        let root = PathBuf::from(location);
-        let meta = fs::metadata(&root).map_err(|error| {
-            Error::source_data(format!(
-                "{location}: {}: give the directory that holds the images",
-                reason(&error)
-            ))
+        let opened =
+            fs::metadata(location).and_then(|meta| Ok((meta, fs::canonicalize(location)?)));
+        let (meta, root) = opened.map_err(|error| {
+            let remedy = "give the directory that holds the images";
+            Error::named(Kind::Source, location, error, remedy)
         })?;
         if !meta.is_dir() {
             return Err(Error::source_data(format!(
@@ -65,7 +66,8 @@ impl LocalSource {
         }
         let reads = access.reads.unwrap_or(READS).min(access.open_files).max(1);
         Ok(Self {
-            root: Arc::new(root),
+            given: show(location.as_bytes()),
+            root,
             reactor: Reactor::new(reads, 0),
             buffers: Arc::default(),
             reads,
@@ -86,7 +88,7 @@ impl LocalSource {
 
 impl std::fmt::Display for LocalSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&show(self.root.as_os_str().as_bytes()))
+        f.write_str(&self.given)
     }
 }
 
@@ -101,7 +103,7 @@ impl Source for LocalSource {
             entries: std::collections::VecDeque::new(),
             steps: self.steps.clone(),
         }
-        .run(&self.root)
+        .run(&self.given, &self.root)
     }
 
     fn start(&self, field: &Field) -> Pending<Buffer> {
@@ -121,7 +123,8 @@ impl Source for LocalSource {
             let read = steps
                 .read("read", &path, || read_full(&mut file, room))
                 .map_err(|error| unreadable(&name, &error))?;
-            check_unchanged(&file, &name, size, &version, read as u64)?;
+            let meta = steps.read("look", &path, || file.metadata());
+            check_unchanged(meta, &name, size, &version, read as u64)?;
             buffer.sum();
             Ok(buffer)
         })
@@ -216,13 +219,13 @@ fn changed(name: &SourcePath, actual: u64, planned: u64) -> Error {
 
 /// Called after the last byte was read: the planned size and time mean that no byte changed since the plan.
 fn check_unchanged(
-    file: &File,
+    meta: io::Result<fs::Metadata>,
     name: &SourcePath,
     size: u64,
     version: &Version,
     read: u64,
 ) -> Result<()> {
-    let meta = file.metadata().map_err(|error| unreadable(name, &error))?;
+    let meta = meta.map_err(|error| unreadable(name, &error))?;
     if meta.len() != size || read != size {
         return Err(changed(
             name,
@@ -268,8 +271,9 @@ impl Read for Stream {
                 version,
                 ..
             } = &self.field;
-            check_unchanged(&self.file, path, *size, version, self.read)
-                .map_err(io::Error::other)?;
+            let meta = || self.file.metadata();
+            let meta = self.steps.read("look", &self.path, meta);
+            check_unchanged(meta, path, *size, version, self.read).map_err(io::Error::other)?;
         }
         Ok(n)
     }
@@ -286,6 +290,7 @@ struct Walk {
 
 /// A directory being listed and those it lies in, to find symbolic links that lead back.
 struct Place {
+    source: Arc<str>,
     path: Vec<u8>,
     id: (u64, u64),
     parent: Option<Arc<Place>>,
@@ -312,10 +317,10 @@ struct Looked {
 }
 
 impl Walk {
-    fn run(mut self, root: &Path) -> Result<Listing> {
-        let meta = fs::metadata(root)
-            .map_err(|error| Error::io(show(root.as_os_str().as_bytes()), error))?;
+    fn run(mut self, source: &str, root: &Path) -> Result<Listing> {
+        let meta = fs::metadata(root).map_err(|error| Error::io(source, error))?;
         let place = Arc::new(Place {
+            source: source.into(),
             path: Vec::new(),
             id: (meta.dev(), meta.ino()),
             parent: None,
@@ -349,12 +354,13 @@ impl Walk {
             let listed = steps.read("list", &path, || fs::read_dir(&path));
             Ok(match listed {
                 Err(error) if !is_of_the_data(&error) => {
-                    return Err(Error::io(show(path.as_os_str().as_bytes()), error));
+                    return Err(Error::io(place.shown(), error));
                 }
                 Ok(rest) => {
                     // Most directories are looked at whole by whoever lists them: raw entries are large.
-                    let mut entries = next_entries(place, rest);
-                    entries.looked = look_at(&entries.place, &std::mem::take(&mut entries.some));
+                    let mut entries = next_entries(place, rest, &steps);
+                    let some = std::mem::take(&mut entries.some);
+                    entries.looked = look_at(&entries.place, &some, &steps);
                     entries
                 }
                 Err(error) => {
@@ -391,11 +397,15 @@ impl Walk {
         self.listing.hidden += hidden;
         if let Some(rest) = rest {
             let place = Arc::clone(&place);
-            let pending = self.reactor.start(move || Ok(next_entries(place, rest)));
+            let steps = self.steps.clone();
+            let next = move || Ok(next_entries(place, rest, &steps));
+            let pending = self.reactor.start(next);
             self.directories.push((dir, pending));
         }
         if !some.is_empty() {
-            let pending = self.reactor.start(move || Ok(look_at(&place, &some)));
+            let steps = self.steps.clone();
+            let look = move || Ok(look_at(&place, &some, &steps));
+            let pending = self.reactor.start(look);
             self.entries.push_back((dir, pending));
         }
         self.take(dir, looked)
@@ -420,7 +430,13 @@ impl Walk {
     }
 }
 
-fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
+fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir, steps: &Steps) -> Entries {
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(&place.path));
+    let mut next = || {
+        steps
+            .read("list", &path, || rest.next().transpose())
+            .transpose()
+    };
     let mut entries = Entries {
         place,
         looked: Looked::default(),
@@ -431,7 +447,7 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
         failed: None,
     };
     while entries.some.len() < CHUNK_ENTRIES {
-        match rest.next() {
+        match next() {
             None => return entries,
             Some(Ok(entry)) if entry.file_name().as_bytes().starts_with(b".") => {
                 entries.hidden += 1
@@ -444,7 +460,7 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir) -> Entries {
                 return entries;
             }
             Some(Err(error)) => {
-                entries.failed = Some(Error::io(show(&entries.place.path), error));
+                entries.failed = Some(Error::io(entries.place.shown(), error));
                 return entries;
             }
         }
@@ -476,22 +492,25 @@ fn unlistable(path: &[u8], error: &io::Error) -> Problem {
     Problem::new(ProblemKind::Unreadable, SourcePath::new(path), detail)
 }
 
-fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
+fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry], steps: &Steps) -> Looked {
     let mut looked = Looked::default();
+    let dir = Path::new(std::ffi::OsStr::from_bytes(&place.path));
     for entry in entries {
         let name = entry.file_name().into_vec();
         let problem =
             |kind, detail: &str| Problem::new(kind, SourcePath::join(&place.path, &name), detail);
         // Not following the link costs no path look-up; only links are looked at twice.
-        let meta = entry.metadata().and_then(|meta| {
-            if meta.is_symlink() {
-                fs::metadata(entry.path())
-            } else {
-                Ok(meta)
-            }
-        });
-        let meta = match meta {
-            Ok(meta) => meta,
+        let look = || {
+            let meta = entry.metadata()?;
+            let meta = match meta.is_symlink() {
+                true => fs::metadata(entry.path())?,
+                false => meta,
+            };
+            let readable = !meta.is_file() || may_read(&entry.path(), &meta)?;
+            Ok((meta, readable))
+        };
+        let (meta, readable) = match steps.read("look", dir, look) {
+            Ok(looked) => looked,
             Err(error) if !is_of_the_data(&error) => {
                 let path = SourcePath::join(&place.path, &name);
                 looked.failed = Some(Error::io(path.to_string(), error));
@@ -514,6 +533,7 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
         };
         if meta.is_dir() {
             let below = Place {
+                source: Arc::clone(&place.source),
                 path: SourcePath::join(&place.path, &name).as_bytes().to_vec(),
                 id: (meta.dev(), meta.ino()),
                 parent: Some(Arc::clone(place)),
@@ -531,7 +551,7 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
                 None => looked.below.push((entry.path(), Arc::new(below))),
             }
         } else if meta.is_file() {
-            if !may_read(&entry.path(), &meta) {
+            if !readable {
                 looked
                     .problems
                     .push(problem(ProblemKind::Unreadable, ": permission denied"));
@@ -560,6 +580,14 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry]) -> Looked {
 }
 
 impl Place {
+    /// Its name for messages about the directory itself.
+    fn shown(&self) -> String {
+        match self.path.as_slice() {
+            b"" => self.source.to_string(),
+            path => format!("{}/{}", self.source, show(path)),
+        }
+    }
+
     /// The path of the directory this one is, if it lies in itself.
     fn loops_to(&self) -> Option<&[u8]> {
         let mut above = self.parent.as_deref();
@@ -574,13 +602,36 @@ impl Place {
 }
 
 /// Whether this user may read the file; asks the system only where the permission bits leave doubt.
-fn may_read(path: &Path, meta: &fs::Metadata) -> bool {
-    meta.mode() & 0o444 == 0o444 || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+fn may_read(path: &Path, meta: &fs::Metadata) -> io::Result<bool> {
+    use rustix::io::Errno;
+    if meta.mode() & 0o444 == 0o444 {
+        return Ok(true);
+    }
+    match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
+        Ok(()) => Ok(true),
+        Err(Errno::ACCESS | Errno::PERM) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The path without symbolic links; of a directory that is not there yet, that of the nearest one above it that is.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    for above in absolute.ancestors() {
+        match fs::canonicalize(above) {
+            Ok(real) => return Ok(real.join(absolute.strip_prefix(above).unwrap_or(above))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(absolute)
 }
 
 /// A dataset on a file system.
 #[derive(Clone)]
 pub(super) struct LocalSink {
+    given: String,
+    /// Where that was when the run began: what is written is named, and removed, where it lies, whatever links lead to meanwhile.
     root: PathBuf,
     fsync: bool,
     steps: Steps,
@@ -606,8 +657,7 @@ impl Drop for Temporary {
 
 impl LocalSink {
     pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
-        let root = PathBuf::from(location);
-        match fs::metadata(&root) {
+        match fs::metadata(location) {
             Ok(meta) if !meta.is_dir() => Err(Error::usage(format!(
                 "{location} is a file: give a directory for the dataset"
             ))),
@@ -616,7 +666,8 @@ impl LocalSink {
             Err(error) => Err(Error::io(location, error)),
         }?;
         Ok(Self {
-            root,
+            given: show(location.as_bytes()),
+            root: real(Path::new(location)).map_err(|error| Error::io(location, error))?,
             fsync: access.fsync,
             steps: access.steps.clone(),
         })
@@ -632,31 +683,23 @@ impl LocalSink {
         let parent = path.parent().unwrap_or(&self.root);
         self.make_dirs(parent)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let temporary = parent.join(format!(
-                ".{name}.{}-{}-{count}.tmp",
-                machine(),
-                std::process::id()
-            ));
-            let create = || {
-                let mut options = OpenOptions::new();
-                options.write(true).create_new(true).open(&temporary)
+        unique::make(|random| {
+            let path = parent.join(format!(".{name}.{}-{random}.tmp", machine()));
+            let create = || File::create_new(&path);
+            let temporary = Temporary {
+                file: self.steps.take("create", &path, create)?,
+                path,
+                steps: self.steps.clone(),
+                placed: false,
             };
-            let file = self.steps.take("create", &temporary, create)?;
             // Where locks do not work the file is never swept: it stays until `gc` finds it old.
-            let _ = file.lock();
+            let _ = temporary.file.lock();
             // Before it was locked, another run may have taken it for one of the dead and removed it.
-            if file.metadata()?.nlink() > 0 {
-                return Ok(Temporary {
-                    path: temporary,
-                    file,
-                    steps: self.steps.clone(),
-                    placed: false,
-                });
+            match was_removed(&temporary.file)? {
+                true => Err(io::ErrorKind::AlreadyExists.into()),
+                false => Ok(temporary),
             }
-        }
+        })
     }
 
     /// Makes `dir` and what is missing above it, each new name made durable in its parent.
@@ -753,11 +796,20 @@ impl LocalSink {
         visit: &mut dyn FnMut(&fs::DirEntry, &Path) -> io::Result<()>,
     ) -> Result<()> {
         // The manifest and the card lie in the root itself; nothing else there is ours to look at.
-        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                visit(&entry, &entry.path()).map_err(|error| Error::io(self.to_string(), error))?;
+        let mut in_root = || -> io::Result<()> {
+            let entries = match fs::read_dir(&self.root) {
+                Err(error) if is_of_the_data(&error) => return Ok(()),
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                    visit(&entry, &entry.path())?;
+                }
             }
-        }
+            Ok(())
+        };
+        in_root().map_err(|error| Error::io(self.to_string(), error))?;
         for part in OURS {
             self.walk(&self.root.join(part), visit)
                 .map_err(|error| Error::io(self.label(part), error))?;
@@ -789,7 +841,18 @@ impl LocalSink {
     }
 }
 
-/// The name that a temporary file was to get: `data/.x.tar.MACHINE-PID-N.tmp` → `data/x.tar`.
+/// Whether an open file has no name any more.
+fn was_removed(file: &File) -> io::Result<bool> {
+    use rustix::io::Errno;
+    match file.metadata() {
+        Ok(meta) => Ok(meta.nlink() == 0),
+        // What a network file system says of a file that another machine removed.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::STALE) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The name that a temporary file was to get: `data/.x.tar.MACHINE-RANDOM.tmp` → `data/x.tar`.
 fn becomes(temporary: &str) -> String {
     let (dir, name) = temporary.rsplit_once('/').unwrap_or(("", temporary));
     let name = name.strip_prefix('.').unwrap_or(name);
@@ -801,23 +864,21 @@ fn becomes(temporary: &str) -> String {
     }
 }
 
-/// Whether a temporary file's name is one that is given here: `.NAME.MACHINE-PID-N.tmp`.
-fn is_ours(temporary: &str) -> bool {
+/// The machine that a temporary file's name says it was made on, `None` if it is no name that is given here: `.NAME.MACHINE-RANDOM.tmp`,
+/// in earlier versions `.NAME.MACHINE-PID-N.tmp`.
+fn made_on(temporary: &str) -> Option<&str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let parts = || {
-        let (_, tail) = temporary.strip_suffix(".tmp")?.rsplit_once('.')?;
-        let mut parts = tail.split('-');
-        Some([
-            parts.next()?,
-            parts.next()?,
-            parts.next()?,
-            parts.next().unwrap_or(""),
-        ])
+    let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
+    let (_, tail) = temporary
+        .strip_prefix('.')?
+        .strip_suffix(".tmp")?
+        .rsplit_once('.')?;
+    let (machine, own) = tail.split_once('-')?;
+    let known = match own.split_once('-') {
+        None => own.len() == 32 && hex(own),
+        Some((process, count)) => digits(process) && digits(count),
     };
-    parts().is_some_and(|[machine, process, count, rest]| {
-        let known = machine.bytes().all(|b| b.is_ascii_hexdigit());
-        known && digits(process) && digits(count) && rest.is_empty()
-    })
+    (known && hex(machine)).then_some(machine)
 }
 
 /// A temporary file without a living writer, locked: whoever made it a moment ago waits for the lock and then sees whether it
@@ -827,7 +888,8 @@ fn dead(path: &Path) -> Option<File> {
     file.try_lock().is_ok().then_some(file)
 }
 
-/// Tells the temporary files of this machine (since its start) from those of others.
+/// Tells the temporary files of this machine (since its start) from those of others, whose locks need not reach here. Empty where
+/// a machine does not say when it started: nothing of that name is swept, for it could be anybody's.
 fn machine() -> &'static str {
     static MACHINE: OnceLock<String> = OnceLock::new();
     MACHINE.get_or_init(|| {
@@ -864,7 +926,7 @@ fn is_temporary(name: &str) -> bool {
 
 impl std::fmt::Display for LocalSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&show(self.root.as_os_str().as_bytes()))
+        f.write_str(&self.given)
     }
 }
 
@@ -1003,11 +1065,11 @@ impl Sink for LocalSink {
     }
 
     fn sweep(&self) -> Result<u64> {
-        let ours = format!(".{}-", machine());
+        let ours = Some(machine()).filter(|machine| !machine.is_empty());
         let mut removed = 0;
         let mut visit = |entry: &fs::DirEntry, path: &Path| {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !is_temporary(&name) || !name.contains(&ours) {
+            if ours.is_none() || made_on(&name) != ours {
                 return Ok(());
             }
             if let Some(_locked) = dead(path) {
@@ -1038,7 +1100,7 @@ impl Sink for LocalSink {
                 bytes: Some(meta.len()),
                 age: meta.modified()?.elapsed().unwrap_or_default(),
                 id: below,
-                ours: is_ours(&name),
+                ours: made_on(&name).is_some(),
             });
             Ok(())
         })?;
@@ -1079,18 +1141,8 @@ impl Sink for LocalSink {
         if super::scheme(source)?.is_some() {
             return Ok(());
         }
-        // The destination may not exist yet: compare from its nearest existing directory.
         let source = fs::canonicalize(source).map_err(|error| Error::io(source, error))?;
-        let absolute =
-            std::path::absolute(&self.root).map_err(|error| Error::io(self.to_string(), error))?;
-        let existing = absolute
-            .ancestors()
-            .find_map(|above| fs::canonicalize(above).ok().map(|real| (above, real)));
-        let Some((above, real)) = existing else {
-            return Ok(());
-        };
-        let destination = real.join(absolute.strip_prefix(above).unwrap_or(Path::new("")));
-        if destination.starts_with(&source) {
+        if self.root.starts_with(&source) {
             return Err(Error::usage(format!(
                 "{self} lies in the source {}: choose a destination outside it",
                 show(source.as_os_str().as_bytes())
@@ -1184,24 +1236,35 @@ mod tests {
 
     #[test]
     fn temporary_files_are_known_by_their_names() {
-        for name in [
-            ".x.tar.0123456789ab-77-0.tmp",
-            "..info.json.0123456789ab-1-12.tmp",
+        for (name, machine) in [
+            (
+                ".x.tar.0123456789ab-00112233445566778899aabbccddeeff.tmp",
+                "0123456789ab",
+            ),
             // A machine that does not say when it started.
-            ".x.tar.-77-0.tmp",
+            (".x.tar.-00112233445566778899aabbccddeeff.tmp", ""),
+            // As earlier versions named them.
+            (".x.tar.0123456789ab-77-0.tmp", "0123456789ab"),
+            ("..info.json.0123456789ab-1-12.tmp", "0123456789ab"),
+            (".x.tar.-77-0.tmp", ""),
         ] {
-            assert!(is_temporary(name) && is_ours(name), "{name}");
+            assert_eq!(made_on(name), Some(machine), "{name}");
+            assert!(is_temporary(name));
         }
         for name in [
             ".x.tmp",
             ".x.tar.77-0.tmp",
             ".x.ab-7-x.tmp",
             ".x.ab-7-0-1.tmp",
+            ".x.tar.ab-00112233445566778899aabbccddeef.tmp",
+            ".x.tar.ab-00112233445566778899aabbccddeefg.tmp",
         ] {
-            assert!(!is_ours(name), "{name}");
+            assert_eq!(made_on(name), None, "{name}");
         }
-        let name = "data/.x.tar.0123456789ab-77-0.tmp";
-        assert_eq!(becomes(name), "data/x.tar");
+        for tail in ["77-0", "00112233445566778899aabbccddeeff"] {
+            let name = format!("data/.x.tar.0123456789ab-{tail}.tmp");
+            assert_eq!(becomes(&name), "data/x.tar");
+        }
     }
 
     #[test]

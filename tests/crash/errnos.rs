@@ -10,7 +10,10 @@ use crate::error::Kind;
 use crate::store::at_once;
 
 /// What the system says, what that makes of a run that does not get over it, and what the run says.
-const SAID: [(Errno, Kind, &[&str]); 5] = [
+type Said = (Errno, Kind, &'static [&'static str]);
+
+/// Each of these at every point.
+const SAID: [Said; 5] = [
     (
         Errno::NOSPC,
         Kind::Failed,
@@ -34,6 +37,34 @@ const SAID: [(Errno, Kind, &[&str]); 5] = [
     (Errno::INTR, Kind::Failed, &[]),
 ];
 
+/// One of these at every point, by turns: what a mount says that lost its server, and what is over when others are done.
+const OUTAGES: [Said; 20] = [
+    outage(Errno::NOTCONN),
+    outage(Errno::HOSTUNREACH),
+    outage(Errno::NETUNREACH),
+    outage(Errno::CONNREFUSED),
+    outage(Errno::CONNRESET),
+    outage(Errno::SHUTDOWN),
+    outage(Errno::CONNABORTED),
+    outage(Errno::REMOTEIO),
+    outage(Errno::NODEV),
+    outage(Errno::TIME),
+    outage(Errno::TIMEDOUT),
+    outage(Errno::STALE),
+    outage(Errno::HOSTDOWN),
+    outage(Errno::NETDOWN),
+    outage(Errno::NETRESET),
+    outage(Errno::NOLINK),
+    outage(Errno::COMM),
+    outage(Errno::BUSY),
+    outage(Errno::NOMEM),
+    outage(Errno::AGAIN),
+];
+
+const fn outage(errno: Errno) -> Said {
+    (errno, Kind::Transient, &["run again"])
+}
+
 /// Refuses each point once with each of them; whoever is told so starts the same again.
 fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level) {
     let begun = Instant::now();
@@ -50,7 +81,10 @@ fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level)
     }
     let after = world.tree();
     let tries: Vec<_> = (0..count.points())
-        .flat_map(|at| SAID.iter().map(move |said| (at, said)))
+        .flat_map(|at| {
+            let said = SAID.iter().chain([&OUTAGES[at % OUTAGES.len()]]);
+            said.map(move |said| (at, said))
+        })
         // Nothing that asks a store is ever told of a signal: the store asks again.
         .filter(|(_, (errno, ..))| level != Level::Operations || *errno != Errno::INTR)
         .collect();

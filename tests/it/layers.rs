@@ -49,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
             "probe",
             "checksum",
             "card",
+            "unique",
             "units",
             "history",
             "report",
@@ -79,7 +80,7 @@ const UPWARDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Libraries that are seen in one file only.
-const LIBRARIES: [(&str, &[&str]); 17] = [
+const LIBRARIES: [(&str, &[&str]); 18] = [
     ("clap", &["cli.rs"]),
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
@@ -94,6 +95,7 @@ const LIBRARIES: [(&str, &[&str]); 17] = [
     ("flate2", &["compress.rs"]),
     ("image", &["probe.rs"]),
     ("csv", &["labels.rs"]),
+    ("getrandom", &["unique.rs"]),
     ("time", &["settings.rs"]),
     (
         "aws_sdk_s3",

@@ -2,6 +2,8 @@
 
 #[path = "../../fixtures/s3_server/mod.rs"]
 mod s3_server;
+// Steps that fail, commands in between, containers.
+mod faults;
 mod servers;
 mod support;
 
@@ -9,6 +11,8 @@ mod support;
 mod scan;
 // A source that changes between planning and packing, and destinations that cannot take the data.
 mod store;
+// Disks that containers share, mounts that lose their server, links that are turned.
+mod mounts;
 // Damaged samples: all listed, skipped only when asked for.
 mod policy;
 // The same source and options give the same bytes, whatever else differs.
