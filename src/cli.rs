@@ -494,6 +494,18 @@ pub(crate) struct GrowthArgs {
     /// When published samples changed or are gone
     #[arg(long, value_enum, default_value_t = OnChange::Refuse, env = "SHARDPACK_ON_CHANGE")]
     pub(crate) on_change: OnChange,
+    /// Most published samples that may be gone from the source, as a number or in percent, for --on-change rebuild and --full: more of them
+    /// are refused, because a file system that is not mounted looks like one that was emptied [default: 1%]
+    #[arg(long, value_name = "N|PERCENT", env = "SHARDPACK_MAX_GONE")]
+    pub(crate) max_gone: Option<String>,
+    /// A split all of whose samples may be gone, whatever --max-gone says; repeat for more
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "SHARDPACK_ALLOW_GONE_SPLIT"
+    )]
+    pub(crate) allow_gone_split: Vec<String>,
     /// Do nothing while fewer samples than this are new
     #[arg(
         long,
@@ -551,6 +563,9 @@ pub(crate) struct CommonArgs {
     /// Write a summary as JSON to this file, also when the run fails
     #[arg(long, value_name = "FILE", env = "SHARDPACK_SUMMARY")]
     pub(crate) summary: Option<OsString>,
+    /// Write everything that is at fault to this file, a line for each: what it is, the path and the rest, with tabs between. Messages name the first 20
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_PROBLEMS")]
+    pub(crate) problems: Option<OsString>,
     /// Print errors only
     #[arg(short, long, env = "SHARDPACK_QUIET", conflicts_with = "verbose")]
     pub(crate) quiet: bool,

@@ -49,6 +49,7 @@ pub struct Error {
     kind: Kind,
     what: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    absent: bool,
 }
 
 /// The result of everything here that can fail.
@@ -61,6 +62,7 @@ impl Error {
             kind,
             what: what.into(),
             source: None,
+            absent: false,
         }
     }
 
@@ -127,6 +129,7 @@ impl Error {
             kind,
             what: format!("{}: {reason}{remedy}", what.into()),
             source: Some(Box::new(error)),
+            absent: false,
         }
     }
 
@@ -152,6 +155,29 @@ impl Error {
     pub fn within(mut self, what: impl fmt::Display) -> Self {
         self.what = format!("{what}: {}", self.what);
         self
+    }
+
+    /// Says that the whole place is not there: a directory or bucket, not something in it.
+    #[must_use]
+    pub fn of_absent_place(mut self) -> Self {
+        self.absent = true;
+        self
+    }
+
+    /// What became of a place that is known to have been there: if that is what the error says, an outage, because what is not mounted comes
+    /// back, and a wrong name was no name that worked before.
+    #[must_use]
+    pub fn known_to_have_been_there(self, place: impl fmt::Display) -> Self {
+        match self.absent {
+            true => Self {
+                kind: Kind::Transient,
+                what: format!(
+                    "{place}: the source is gone, and one was there when this dataset was planned: bring it back, or say where it is now, and run again"
+                ),
+                ..self
+            },
+            false => self,
+        }
     }
 
     /// The same message under another kind.

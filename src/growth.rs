@@ -4,11 +4,15 @@
 //! is not written again. Classes keep their numbers, and a name that was ever planned is not used a second time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
+use crate::file::Problems;
+use crate::gone::{Allowed, Gone};
 use crate::history::Changes;
 use crate::index;
 use crate::manifest::{Manifest, ShardEntry};
+use crate::offenders::{First, NAMED};
 use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
 use crate::recipe::{Cut, Missing};
 use crate::resume::{self, Stored};
@@ -30,7 +34,7 @@ pub enum OnChange {
 }
 
 /// How to go on from a published dataset.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Growth {
     /// What happens to shards whose samples changed or went.
     pub on_change: OnChange,
@@ -42,6 +46,8 @@ pub struct Growth {
     pub compact: bool,
     /// New classes are refused.
     pub frozen: bool,
+    /// What may be gone, where it goes from the dataset too.
+    pub gone: Allowed,
 }
 
 /// What is to be done about it.
@@ -55,39 +61,77 @@ pub enum Grown {
 /// What became of the samples of one published shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Fate {
-    /// Those that are in the source, in the order of the shard.
-    there: Vec<u32>,
-    changed: Vec<SourcePath>,
-    deleted: Vec<SourcePath>,
+    /// Numbers of those that are in the source, in the order of the shard.
+    present: Vec<u32>,
+    /// How many of these are not as they were packed.
+    changed: u64,
+    /// How many are not in the source any more.
+    gone: u64,
 }
 
 impl Fate {
     fn is_touched(&self) -> bool {
-        !self.changed.is_empty() || !self.deleted.is_empty()
+        self.changed > 0 || self.gone > 0
     }
 }
 
-/// Compares an ordered source with what is published, and drafts the next plan.
-///
-/// `newest` is the plan that was claimed last, whether it was published or not.
+/// What became of all published samples.
+#[derive(Default)]
+struct Fates {
+    /// By shard, in the order of the manifest.
+    shards: Vec<Fate>,
+    /// Those that are not as they were packed.
+    changed: First<SourcePath>,
+    gone: Gone,
+}
+
+/// What a source is compared with.
+#[derive(Clone, Copy)]
+pub struct Published<'a> {
+    /// The dataset.
+    pub sink: &'a dyn Sink,
+    /// What is published of it.
+    pub manifest: &'a Manifest,
+    /// The plan that was claimed last, whether it was published or not.
+    pub newest: &'a Plan,
+}
+
+/// Compares an ordered source with what is published, and drafts the next plan. All that changed or is gone is told to `problems`.
 pub fn grow(
-    sink: &dyn Sink,
-    manifest: &Manifest,
-    newest: &Plan,
+    published: Published<'_>,
     mut ordered: Ordered,
     new_classes: Vec<String>,
     growth: &Growth,
+    problems: &Problems,
     stop: &Stop,
 ) -> Result<Grown> {
+    let Published { sink, manifest, .. } = published;
     check_fields(sink, manifest, &ordered, &new_classes, growth)?;
     let fates = match growth.full {
-        true => Vec::new(),
+        true => Fates {
+            gone: fewer(manifest, &ordered),
+            ..Fates::default()
+        },
         false => {
             ordered.keep_sidecars(&manifest.names.sidecars);
-            fates(sink, manifest, &ordered, stop)?
+            fates(sink, manifest, &ordered, problems, stop)?
         }
     };
-    decide(sink, manifest, newest, ordered, &fates, new_classes, growth)
+    decide(published, ordered, &fates, new_classes, growth)
+}
+
+/// By how many samples each split is smaller than it was published: other options may well have made other samples of the same files.
+fn fewer(manifest: &Manifest, ordered: &Ordered) -> Gone {
+    let mut gone = Gone::default();
+    for split in &manifest.splits {
+        let now = ordered.of_split(&split.name);
+        gone.count_split(
+            &split.name,
+            split.samples,
+            split.samples.saturating_sub(now),
+        );
+    }
+    gone
 }
 
 /// Refuses what shards that stay have no place for.
@@ -102,7 +146,7 @@ fn check_fields(
         return Err(Error::source_data(format!(
             "{} new classes, nothing was written: {}\n  remove them, or drop `--classes frozen`",
             new_classes.len(),
-            new_classes.join(", ")
+            some(new_classes)
         )));
     }
     if growth.full {
@@ -126,7 +170,7 @@ fn check_fields(
         ));
     }
     if !new_classes.is_empty() && manifest.recipe.layout().lists_classes() {
-        return refused(format!("new classes ({})", new_classes.join(", ")));
+        return refused(format!("new classes ({})", some(new_classes)));
     }
     if before.texts.is_empty() != now.texts.is_empty() {
         return Err(Error::usage(format!(
@@ -144,13 +188,23 @@ fn check_fields(
     Ok(())
 }
 
+/// The first of some names, for a message.
+fn some(names: &[String]) -> String {
+    let first = names[..names.len().min(NAMED)].join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// Finds every published sample in the source.
 fn fates(
     sink: &dyn Sink,
     manifest: &Manifest,
     ordered: &Ordered,
+    problems: &Problems,
     stop: &Stop,
-) -> Result<Vec<Fate>> {
+) -> Result<Fates> {
     let digests: HashSet<&str> = manifest
         .shards()
         .map(|(_, shard)| manifest.plan_of(shard))
@@ -165,7 +219,8 @@ fn fates(
         .collect();
     let shards: Vec<(&str, &ShardEntry)> = manifest.shards().collect();
     let depth = sink.requests().max(rayon::current_num_threads());
-    at_once(depth, &shards, |(split, shard)| {
+    let all: Mutex<(First<SourcePath>, Gone)> = Mutex::default();
+    let fates = at_once(depth, &shards, |(split, shard)| {
         stop.check()?;
         let digest = manifest.plan_of(shard);
         let planned = numbers.get(&(digest, shard.name.as_str()));
@@ -179,28 +234,68 @@ fn fates(
             ));
         };
         let samples = resume::samples(sink, stored, *number)?;
-        Ok(fate(split, &samples, ordered))
+        let (mut changed, mut gone) = <(First<SourcePath>, Gone)>::default();
+        let fate = fate(split, &samples, ordered, &mut |sample, became| {
+            gone.count(split, sample, became == Became::Gone);
+            let what = match became {
+                Became::Unchanged => return,
+                Became::Changed => "changed",
+                Became::Gone => "gone",
+            };
+            let path = sample.image().map(|image| image.path.clone());
+            let path = path.unwrap_or_default();
+            problems.tell(what, &path, split);
+            if became == Became::Changed {
+                changed.push(path);
+            }
+        });
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.0.merge(changed);
+        all.1.merge(gone);
+        Ok(fate)
+    })?;
+    let (changed, gone) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Fates {
+        shards: fates,
+        changed,
+        gone,
     })
 }
 
-fn fate(split: &str, samples: &[Sample], ordered: &Ordered) -> Fate {
+/// What became of a published sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Became {
+    Unchanged,
+    Changed,
+    Gone,
+}
+
+/// What became of the samples of a shard, each of which is told.
+fn fate(
+    split: &str,
+    samples: &[Sample],
+    ordered: &Ordered,
+    tell: &mut dyn FnMut(&Sample, Became),
+) -> Fate {
     let mut fate = Fate::default();
     for sample in samples {
-        let path = || {
-            sample
-                .image()
-                .map(|image| image.path.clone())
-                .unwrap_or_default()
-        };
-        match ordered.find(split, &sample.key) {
-            None => fate.deleted.push(path()),
-            Some(number) => {
-                if ordered.sample(number) != *sample {
-                    fate.changed.push(path());
-                }
-                fate.there.push(number);
+        let became = match ordered.find(split, &sample.key) {
+            None => {
+                fate.gone += 1;
+                Became::Gone
             }
-        }
+            Some(number) => {
+                fate.present.push(number);
+                match ordered.sample(number) == *sample {
+                    true => Became::Unchanged,
+                    false => {
+                        fate.changed += 1;
+                        Became::Changed
+                    }
+                }
+            }
+        };
+        tell(sample, became);
     }
     fate
 }
@@ -214,23 +309,27 @@ fn number_of(name: &str, split: &str) -> Option<u64> {
 }
 
 fn decide(
-    sink: &dyn Sink,
-    manifest: &Manifest,
-    newest: &Plan,
+    published: Published<'_>,
     ordered: Ordered,
-    fates: &[Fate],
+    all: &Fates,
     new_classes: Vec<String>,
     growth: &Growth,
 ) -> Result<Grown> {
+    let Published {
+        sink,
+        manifest,
+        newest,
+    } = published;
+    let fates = &all.shards[..];
     let shards: Vec<(&str, &ShardEntry)> = manifest.shards().collect();
     let mut changes = Changes {
         new_classes,
-        changed: fates.iter().map(|fate| fate.changed.len() as u64).sum(),
-        deleted: fates.iter().map(|fate| fate.deleted.len() as u64).sum(),
+        changed: fates.iter().map(|fate| fate.changed).sum(),
+        deleted: fates.iter().map(|fate| fate.gone).sum(),
         ..Changes::default()
     };
     let stale = changes.changed + changes.deleted;
-    if stale > 0 && fates.iter().all(|fate| fate.there.is_empty()) {
+    if stale > 0 && fates.iter().all(|fate| fate.present.is_empty()) {
         return Err(Error::new(
             Kind::Conflict,
             format!(
@@ -240,7 +339,20 @@ fn decide(
         ));
     }
     if stale > 0 && growth.on_change == OnChange::Refuse {
-        return Err(refusal(sink, fates, &changes));
+        return Err(refusal(sink, all, &changes));
+    }
+    // What is kept is not lost.
+    if growth.full || growth.on_change == OnChange::Rebuild {
+        let left = |split: &str| ordered.of_split(split);
+        let classes = &manifest.names.classes;
+        all.gone.check(&sink, &growth.gone, left, classes)?;
+        for (class, gone) in all.gone.classes() {
+            let name = classes.get(class as usize).map_or("?", String::as_str);
+            tracing::warn!(
+                "class `{name}`: all of its {} are gone from the source",
+                counted(gone, "published sample")
+            );
+        }
     }
     let generation = newest.generation + 1;
     let extension = manifest.recipe.extension();
@@ -258,11 +370,11 @@ fn decide(
             changes.merged += 1;
             continue;
         }
-        for &number in &fate.there {
+        for &number in &fate.present {
             covered[number as usize] = true;
         }
         if fate.is_touched() && growth.on_change == OnChange::Rebuild {
-            if fate.there.is_empty() {
+            if fate.present.is_empty() {
                 dropped += 1;
                 continue;
             }
@@ -278,7 +390,7 @@ fn decide(
                 name: format!("data/{split}-{number:05}-g{generation}.{extension}"),
                 replaces: shard.name.clone(),
                 split: (*split).to_owned(),
-                entries: fate.there.clone(),
+                entries: fate.present.clone(),
             });
         } else {
             changes.kept += 1;
@@ -293,7 +405,7 @@ fn decide(
         .iter()
         .zip(fates)
         .filter(|((_, shard), _)| merged.contains(shard.name.as_str()))
-        .map(|(_, fate)| fate.there.len())
+        .map(|(_, fate)| fate.present.len())
         .sum();
     changes.new = (fresh.len() - of_merged) as u64;
     let nothing_else = rebuilt.is_empty() && dropped == 0 && !growth.full;
@@ -344,7 +456,7 @@ pub fn still_holds(
         stop.check()?;
         let split = &stored.plan.shards[number].split;
         let samples = resume::samples(sink, stored, number)?;
-        Ok(!fate(split, &samples, ordered).is_touched())
+        Ok(!fate(split, &samples, ordered, &mut |_, _| {}).is_touched())
     })?;
     Ok(hold.into_iter().all(|holds| holds))
 }
@@ -360,25 +472,16 @@ pub fn start_over(newest: &Plan, ordered: Ordered) -> Draft {
     ordered.cut_next(next)
 }
 
-fn refusal(sink: &dyn Sink, fates: &[Fate], changes: &Changes) -> Error {
+fn refusal(sink: &dyn Sink, fates: &Fates, changes: &Changes) -> Error {
     let mut text = format!(
         "{sink}: {} changed and {} are gone since they were published, nothing was written: restore them, or say what is to become \
          of their shards: `--on-change rebuild` makes them again, `--on-change keep` leaves them as they are",
         counted(changes.changed, "sample"),
         count_text(changes.deleted)
     );
-    for (what, of) in [
-        (
-            "changed",
-            (|fate| &fate.changed) as fn(&Fate) -> &Vec<SourcePath>,
-        ),
-        ("gone", |fate| &fate.deleted),
-    ] {
-        let mut paths: Vec<&SourcePath> = fates.iter().flat_map(of).collect();
-        paths.sort();
-        for path in paths {
-            text.push_str(&format!("\n  {what:7} {path}"));
-        }
+    let lists = [("changed", &fates.changed), ("gone   ", fates.gone.paths())];
+    for (what, paths) in lists {
+        text.push_str(&paths.lines(&format!("  {what} "), ToString::to_string));
     }
     Error::source_data(text)
 }

@@ -7,7 +7,7 @@
 //! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
 //! workers, one thread owning one shard; `publish` runs once, from records alone.
 //!
-//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`growth`], [`verify`], [`resume`], [`repair`], [`gc`], [`foreign`], [`survey`]) → parts ([`store`],
+//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`growth`], [`gone`], [`verify`], [`resume`], [`repair`], [`gc`], [`foreign`], [`survey`]) → parts ([`store`],
 //! [`format`], [`compress`], [`index`], [`lookahead`]) → values ([`recipe`], [`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
 //! the map with a sentence for each module.
 
@@ -23,6 +23,7 @@ pub mod file;
 pub mod foreign;
 pub mod format;
 pub mod gc;
+pub mod gone;
 pub mod growth;
 pub mod history;
 pub mod index;
@@ -30,6 +31,7 @@ pub mod labels;
 pub mod listing;
 pub mod lookahead;
 pub mod manifest;
+pub mod offenders;
 pub mod pipeline;
 pub mod plan;
 pub mod policy;

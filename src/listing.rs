@@ -3,6 +3,7 @@
 //! Planning must hold every name of the dataset at once and may cost about 150 bytes a sample, so nothing here
 //! is a `String` or a `PathBuf` of its own. No rule about images or classes belongs here.
 
+use crate::offenders::{NAMED, and_more};
 use crate::sample::{SourcePath, Version};
 
 /// Everything a source holds below its root.
@@ -112,16 +113,17 @@ impl Problem {
     }
 }
 
-/// Renders all problems, grouped by kind, each group with its remedy.
+/// Renders problems, grouped by kind: the number of each, its remedy, and the first of them.
 pub fn render(problems: &mut [Problem]) -> String {
     problems.sort();
     let mut out = String::new();
     for group in problems.chunk_by(|a, b| a.kind == b.kind) {
         let (heading, remedy) = group[0].kind.explain();
         out.push_str(&format!("\n  {heading} ({}): {remedy}", group.len()));
-        for problem in group {
+        for problem in &group[..group.len().min(NAMED)] {
             out.push_str(&format!("\n    {}{}", problem.path, problem.detail));
         }
+        out.push_str(&and_more("    ", group.len() as u64, NAMED));
     }
     out
 }

@@ -9,8 +9,10 @@ use crate::budget::{Budget, DECODE_LIMIT_BYTES, STREAM_ABOVE_BYTES};
 use crate::checksum::Digest;
 use crate::compress::{Compressor, Packed};
 use crate::error::{Error, Kind, Result};
+use crate::file::Problems;
 use crate::format::{About, Body, Layout, Out, Packer};
 use crate::lookahead::{Content, Fetched, Lookahead};
+use crate::offenders::{First, Offender};
 use crate::plan::ShardPlan;
 use crate::policy::{Policy, Verdict};
 use crate::probe::{HEAD_BYTES, ImageFormat, ImageInfo, TAIL_BYTES, Validate, probe, probe_ends};
@@ -42,6 +44,8 @@ pub struct Run<'a> {
     pub counters: &'a Counters,
     /// Says when to stop.
     pub stop: &'a Stop,
+    /// Takes all samples at fault.
+    pub problems: Problems,
 }
 
 /// What a run did.
@@ -50,11 +54,37 @@ pub struct Outcome {
     /// Samples left out of the shards made by this run.
     pub skipped: Vec<Remark>,
     /// Samples at fault that were not skipped: nothing may be published.
-    pub refused: Vec<Remark>,
+    pub refused: Refused,
     /// Samples packed although something about them is odd.
     pub odd: Vec<Remark>,
     /// Samples left out so far, those of shards that could not be finished and of earlier runs too.
     pub skips: u64,
+}
+
+/// Samples at fault that were not skipped, by what is to be done about them.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// Those whose files changed or went after planning.
+    pub stale: First<Offender>,
+    /// Those that are damaged.
+    pub damaged: First<Offender>,
+}
+
+impl Refused {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.stale.count() + self.damaged.count()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// The first of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Offender> {
+        self.stale.iter().chain(self.damaged.iter())
+    }
 }
 
 /// State shared by the packers of one run.
@@ -111,7 +141,7 @@ pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     outcome.skips = shared.skipped.into_inner();
-    for remarks in [&mut outcome.skipped, &mut outcome.refused, &mut outcome.odd] {
+    for remarks in [&mut outcome.skipped, &mut outcome.odd] {
         remarks.sort_by(|a, b| a.path.cmp(&b.path));
     }
     Ok(outcome)
@@ -363,7 +393,14 @@ impl Worker<'_> {
             }
             Verdict::Refuse => {
                 self.run.counters.refuse();
-                self.outcome().refused.push(remark);
+                let Remark { path, reason, .. } = remark;
+                let refused = &mut self.outcome().refused;
+                let (what, list) = match error.kind() {
+                    Kind::Sample => ("damaged", &mut refused.damaged),
+                    _ => ("changed or gone after planning", &mut refused.stale),
+                };
+                self.run.problems.tell(what, &path, &reason);
+                list.push(Offender { path, reason });
                 Ok(true)
             }
         }

@@ -283,6 +283,22 @@ impl Ordered {
         &self.scan.splits
     }
 
+    /// Number of samples of a split; none if there is no such split.
+    pub fn of_split(&self, split: &str) -> u64 {
+        let Ok(number) = self
+            .scan
+            .splits
+            .binary_search_by(|known| known.as_str().cmp(split))
+        else {
+            return 0;
+        };
+        let before = |most: usize| {
+            let entries = &self.scan.entries;
+            entries.partition_point(|entry| usize::from(entry.split) < most)
+        };
+        (before(number + 1) - before(number)) as u64
+    }
+
     /// The sample of this number.
     pub fn sample(&self, number: u32) -> Sample {
         self.scan.sample(&self.scan.entries[number as usize])
@@ -769,6 +785,7 @@ mod tests {
             exclude: GlobSet::empty(),
             generated: vec!["cls"],
             max_field: (1 << 33, "too much"),
+            problems: Default::default(),
         };
         let recipe = Recipe {
             missing: Missing::Keep,

@@ -9,6 +9,7 @@ use crate::budget::Budget;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::Frames;
 use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::file::Problems;
 use crate::foreign;
 use crate::format::tfrecord::is_image;
 use crate::index;
@@ -421,6 +422,7 @@ impl Repair<'_> {
             skipped_before: 0,
             counters: self.counters,
             stop: self.stop,
+            problems: Problems::default(),
         };
         let sum = |of: fn(&ShardEntry) -> u64| shards.iter().map(|shard| of(shard)).sum();
         let samples = sum(|shard| shard.samples);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cli::{self, Verb};
 use crate::command::summary::Summary;
 use crate::error::{Error, Kind, Result};
+use crate::file::Problems;
 use crate::history::Setup;
 use crate::progress::{Counters, Reporter, Show};
 use crate::settings::{FanOut, Running};
@@ -182,6 +183,10 @@ fn run_to_end(
         started: Instant::now(),
         started_at: settings::now(),
         setup: running.as_ref().ok().map(Running::setup),
+        problems: running
+            .as_ref()
+            .ok()
+            .map(|running| running.problems.clone()),
         counters: Arc::clone(&counters),
         log: args.log,
         quiet: args.quiet,
@@ -215,6 +220,7 @@ struct End {
     started: Instant,
     started_at: String,
     setup: Option<Setup>,
+    problems: Option<Problems>,
     counters: Arc<Counters>,
     log: cli::Log,
     quiet: bool,
@@ -268,6 +274,7 @@ impl End {
             summary.print();
         }
         let told = [
+            self.problems.as_ref().map(Problems::end),
             self.summary.as_ref().map(|path| summary.write(path)),
             self.page.as_ref().map(|(path, destination)| {
                 command::report::write(path, &summary, destination, running)

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
+use crate::file::Problems;
 use crate::labels::{Kind as LabelKind, Labels};
 use crate::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
 use crate::probe::image_field;
@@ -58,6 +59,8 @@ pub struct Rules {
     pub generated: Vec<&'static str>,
     /// Largest field in bytes, and why.
     pub max_field: (u64, &'static str),
+    /// Where all problems are told.
+    pub problems: Problems,
 }
 
 /// Where a sample's files are in the listing; 32 bytes, because there are millions.
@@ -736,6 +739,9 @@ impl Scanner<'_> {
     fn refuse(&mut self, scan: &Scan) -> Result<()> {
         if !self.problems.is_empty() {
             let count = self.problems.len();
+            for Problem { kind, path, detail } in &self.problems {
+                self.rules.problems.tell(kind.explain().0, path, detail);
+            }
             return Err(Error::source_data(format!(
                 "{}: {count} problem{}, nothing was written{}",
                 self.source,
@@ -790,6 +796,7 @@ mod tests {
             exclude: GlobSet::empty(),
             generated: vec!["cls"],
             max_field: (1 << 33, "too much"),
+            problems: Default::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -13,7 +13,9 @@ use time::format_description::well_known::Rfc3339;
 use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
+use crate::file::Problems;
 use crate::gc::Rules as Removal;
+use crate::gone::Allowed;
 use crate::growth::{Growth, OnChange};
 use crate::history::Setup;
 use crate::index;
@@ -28,6 +30,7 @@ use crate::scan::Rules;
 use crate::scheduler::{self, Worker};
 use crate::signal::Stop;
 use crate::store::{Access, S3Options, Sink, Source};
+use crate::units::{parse_percent, parse_share};
 use crate::verify::Level;
 
 /// Splits named by the user, with their directories below the source's root.
@@ -94,6 +97,8 @@ pub struct Running {
     pub counters: Arc<Counters>,
     /// Says when to stop.
     pub stop: Stop,
+    /// Takes all that is at fault, however much it is.
+    pub problems: Problems,
 }
 
 impl Running {
@@ -247,6 +252,7 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
         exclude: globs("--exclude", &recipe.exclude)?,
         generated: recipe.layout().generated(),
         max_field: recipe.layout().max_field(),
+        problems: Problems::default(),
     })
 }
 
@@ -371,10 +377,10 @@ fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
     }
 }
 
-/// An empty environment twin is no glob.
-fn given(globs: &[String]) -> Vec<String> {
-    let globs = globs.iter().filter(|glob| !glob.is_empty());
-    globs.cloned().collect()
+/// What was said several times or with commas; an empty environment twin says nothing.
+fn given(texts: &[String]) -> Vec<String> {
+    let texts = texts.iter().filter(|text| !text.is_empty());
+    texts.cloned().collect()
 }
 
 fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {
@@ -478,6 +484,7 @@ pub(crate) fn planning(
             full: growth.full,
             compact: false,
             frozen: growth.classes == cli::Classes::Frozen,
+            gone: gone(growth)?,
         },
         files: Files {
             labels: args.labels.clone(),
@@ -485,6 +492,22 @@ pub(crate) fn planning(
             class_names: args.class_names.clone(),
         },
         ..Planning::new(source, destination, recipe)
+    })
+}
+
+/// What may be gone of what is published; an empty environment twin says nothing.
+fn gone(args: &cli::GrowthArgs) -> Result<Allowed> {
+    let share = |text: &str| {
+        parse_share(text).ok_or_else(|| {
+            Error::usage(format!(
+                "--max-gone `{text}`: write a number of samples or a part of them, for example 500 or 1%"
+            ))
+        })
+    };
+    let samples = args.max_gone.as_deref().filter(|text| !text.is_empty());
+    Ok(Allowed {
+        samples: samples.map(share).transpose()?.unwrap_or_default(),
+        splits: given(&args.allow_gone_split),
     })
 }
 
@@ -619,16 +642,12 @@ pub(crate) fn level(level: cli::Level, source: Option<&str>) -> Result<Level> {
 pub(crate) fn partly(args: &cli::VerifyArgs, level: Level) -> Result<Partly> {
     let sample = args.sample.as_deref().filter(|text| !text.is_empty());
     let percent = |text: &str| {
-        let number = text
-            .strip_suffix('%')
-            .and_then(|number| number.trim().parse().ok());
-        number
-            .filter(|percent: &f64| *percent > 0.0 && *percent <= 100.0)
-            .ok_or_else(|| {
-                Error::usage(format!(
-                    "--sample `{text}`: write a part of the shards, for example 1%"
-                ))
-            })
+        let percent = parse_percent(text).filter(|percent| *percent > 0.0);
+        percent.ok_or_else(|| {
+            Error::usage(format!(
+                "--sample `{text}`: write a part of the shards, for example 1%"
+            ))
+        })
     };
     let part = Partly {
         sample: sample.map(percent).transpose()?,
@@ -733,6 +752,10 @@ pub(crate) fn running(
         },
         counters: Arc::clone(counters),
         stop: stop.clone(),
+        problems: match args.problems.as_ref().filter(|path| !path.is_empty()) {
+            Some(path) => Problems::create(Path::new(path))?,
+            None => Problems::default(),
+        },
     })
 }
 

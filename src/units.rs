@@ -68,6 +68,45 @@ pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     Ok(std::time::Duration::from_secs(seconds))
 }
 
+/// A part of a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Share {
+    /// So many.
+    Count(u64),
+    /// So many in a hundred, from 0 to 100.
+    Percent(f64),
+}
+
+impl Default for Share {
+    /// One percent.
+    fn default() -> Self {
+        Share::Percent(1.0)
+    }
+}
+
+impl Share {
+    /// How many of `whole` that is, rounded up: a percent of something is never nothing, unless it is 0 %.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Share::Count(count) => count,
+            Share::Percent(percent) => (whole as f64 * percent / 100.0).ceil() as u64,
+        }
+    }
+}
+
+/// The number of a text such as `1%` or `0.5 %`, from 0 to 100.
+pub fn parse_percent(text: &str) -> Option<f64> {
+    let number = text.trim().strip_suffix('%')?.trim().parse().ok()?;
+    (0.0..=100.0).contains(&number).then_some(number)
+}
+
+/// A part such as `1%` or `500`.
+pub fn parse_share(text: &str) -> Option<Share> {
+    let count = || text.trim().replace('_', "").parse().ok();
+    let percent = parse_percent(text).map(Share::Percent);
+    percent.or_else(|| count().map(Share::Count))
+}
+
 /// A size in decimal units with three digits.
 pub fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -139,6 +178,28 @@ mod tests {
         for text in ["", "5", "h", "1.5h", "-1s", "3w", "99999999999999999d", "ä"] {
             assert!(parse_time(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_share_is_a_count_or_a_percentage() {
+        for (text, of_1000) in [
+            ("1%", 10),
+            ("0.05 %", 1),
+            ("0%", 0),
+            ("100%", 1000),
+            ("500", 500),
+            ("0", 0),
+        ] {
+            assert_eq!(
+                parse_share(text).map(|share| share.of(1000)),
+                Some(of_1000),
+                "{text}"
+            );
+        }
+        for text in ["", "%", "101%", "-1%", "nan%", "-1", "1.5", "1 % of it"] {
+            assert_eq!(parse_share(text), None, "{text}");
+        }
+        assert_eq!(Share::default().of(24), 1);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn on(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
-    let source = store::source(&planning.source, &running.access)?;
+    let source = plan::open_source(planning, sink, running)?;
     let standing = plan::standing(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
         return plan::describe(&standing, source.as_ref());

@@ -5,13 +5,15 @@ use super::publish::finish;
 use super::summary::Summary;
 use crate::budget::Budget;
 use crate::error::{Error, Result};
-use crate::pipeline::{self, Run};
+use crate::offenders::Offender;
+use crate::pipeline::{self, Refused, Run};
 use crate::policy::Policy;
 use crate::record::Remark;
 use crate::resume::{self, Stored};
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Running};
 use crate::store::{self, Sink, Source};
+use crate::units::{count_text, counted};
 
 /// Packs this worker's part of the destination's plan.
 pub fn run(
@@ -36,12 +38,17 @@ pub fn on(
     resume::refuse_later(sink)?;
     let stored = resume::load(sink)?;
     let planned = planned_source(sink, &stored.id)?;
+    // A name that was never tried may be a wrong one.
+    let tried = source.is_none() || source == planned.as_deref();
     let location = source.map(str::to_owned).or(planned).ok_or_else(|| {
         Error::usage(format!(
             "{sink}: nothing says where the source lies: add `--source SRC`"
         ))
     })?;
-    let source = store::source(&location, &running.access)?;
+    let source = store::source(&location, &running.access).map_err(|error| match tried {
+        true => error.known_to_have_been_there(&location),
+        false => error,
+    })?;
     sink.sweep()?;
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;
     let packed = pack(
@@ -123,6 +130,7 @@ pub fn pack(
         skipped_before: skipped.len() as u64,
         counters: &running.counters,
         stop: &running.stop,
+        problems: running.problems.clone(),
     };
     running.counters.begin(
         "pack",
@@ -149,19 +157,29 @@ pub fn pack(
     })
 }
 
-fn refusal(refused: &[Remark], policy: Policy, skipped: u64) -> Error {
+fn refusal(refused: &Refused, policy: Policy, skipped: u64) -> Error {
     let mut text = format!(
-        "{} sample{} cannot be packed, nothing was published; finished shards are kept",
-        refused.len(),
-        if refused.len() == 1 { "" } else { "s" }
+        "{} cannot be packed, nothing was published; finished shards are kept",
+        counted(refused.count(), "sample")
     );
-    for remark in refused {
-        let path = remark.path.to_string();
-        // Some reasons name the path themselves.
-        match remark.reason.starts_with(&path) {
-            true => text.push_str(&format!("\n  {}", remark.reason)),
-            false => text.push_str(&format!("\n  {path}: {}", remark.reason)),
+    if !refused.stale.is_empty() && !refused.damaged.is_empty() {
+        let (stale, damaged) = (refused.stale.count(), refused.damaged.count());
+        text.push_str(&format!(
+            ": {} changed or gone after planning, {} damaged",
+            count_text(stale),
+            count_text(damaged)
+        ));
+    }
+    // Some reasons name the path themselves.
+    let line = |Offender { path, reason }: &Offender| {
+        let path = path.to_string();
+        match reason.starts_with(&path) {
+            true => reason.clone(),
+            false => format!("{path}: {reason}"),
         }
+    };
+    for list in [&refused.damaged, &refused.stale] {
+        text.push_str(&list.lines("  ", line));
     }
     text.push_str(&match policy {
         Policy::Fail => "\n  repair or remove them and plan again, or run again with `--on-error skip` to leave damaged ones out".to_owned(),

@@ -5,15 +5,15 @@ use std::fmt::Write;
 
 use super::summary::Summary;
 use crate::error::{Error, Kind, Result};
-use crate::file;
-use crate::growth::{Grown, OnChange, grow, start_over, still_holds};
+use crate::file::{self, Problems};
+use crate::growth::{Grown, OnChange, Published, grow, start_over, still_holds};
 use crate::history::Changes;
 use crate::manifest::{MANIFEST, Manifest};
 use crate::plan::{Draft, Ordered, Plan};
 use crate::publish;
 use crate::recipe::{Compression, Format, Recipe};
 use crate::resume::{self, Stored};
-use crate::scan::{Scan, scan};
+use crate::scan::{Rules, Scan, scan};
 use crate::settings::{Planning, Running, Told};
 use crate::signal::Stop;
 use crate::store::{self, Sink, Source};
@@ -61,7 +61,7 @@ pub fn on(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
-    let source = store::source(&planning.source, &running.access)?;
+    let source = open_source(planning, sink, running)?;
     let standing = standing(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
         return describe(&standing, source.as_ref());
@@ -118,6 +118,25 @@ pub fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
+/// Opens the source that a destination is to be made from. One that is not there is gone, if anything was planned here before.
+pub fn open_source(
+    planning: &Planning,
+    sink: &dyn Sink,
+    running: &Running,
+) -> Result<Box<dyn Source>> {
+    let location = &planning.source;
+    store::source(location, &running.access).map_err(|error| if_gone(error, sink, location))
+}
+
+/// The error of a source that cannot be opened or listed.
+fn if_gone(error: Error, sink: &dyn Sink, location: &str) -> Error {
+    match resume::generations(sink) {
+        Ok(planned) if !planned.is_empty() => error.known_to_have_been_there(location),
+        // What is wrong with the source comes first.
+        _ => error,
+    }
+}
+
 /// What came into a source after a plan was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
@@ -157,11 +176,15 @@ pub fn standing(
     running: &Running,
 ) -> Result<Standing> {
     sink.check_apart(&planning.source)?;
-    let rules = planning.rules()?;
+    let rules = Rules {
+        problems: running.problems.clone(),
+        ..planning.rules()?
+    };
     running.counters.begin("scan", 0, 0, 0);
     // Before the source is listed: who claims the next generation has seen it later than the one before.
     let there = There::look(sink)?;
-    let listing = source.list()?;
+    let listing = source.list();
+    let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
     let scan = scan(listing, &rules, &planning.source)?;
@@ -170,6 +193,7 @@ pub fn standing(
         planning,
         sink,
         stop: &running.stop,
+        problems: &running.problems,
         // Before the classes are numbered as they were.
         fingerprint: scan.fingerprint(&texts),
         scan,
@@ -192,6 +216,7 @@ struct Now<'p> {
     planning: &'p Planning,
     sink: &'p dyn Sink,
     stop: &'p Stop,
+    problems: &'p Problems,
     scan: Scan,
     /// What the classes are called for people.
     texts: Vec<String>,
@@ -257,6 +282,7 @@ impl Now<'_> {
         dry_run: bool,
     ) -> Result<Standing> {
         let (planning, sink, stop) = (self.planning, self.sink, self.stop);
+        let problems = self.problems;
         let (recipe, growth) = (&planning.recipe, &planning.growth);
         let all_anew = newest
             .plan
@@ -294,7 +320,12 @@ impl Now<'_> {
         {
             return Ok(Standing::Begun(Box::new(newest), Since::More));
         }
-        let grown = grow(sink, &manifest, plan, ordered, new_classes, growth, stop)?;
+        let published = Published {
+            sink,
+            manifest: &manifest,
+            newest: plan,
+        };
+        let grown = grow(published, ordered, new_classes, growth, problems, stop)?;
         Ok(match grown {
             Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
             Grown::Draft(draft, changes) => Standing::new(*draft, changes),

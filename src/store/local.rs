@@ -42,22 +42,33 @@ const LOST_FOUND: &str = "lost+found";
 
 /// An ImageFolder on a file system.
 pub(super) struct LocalSource {
-    given: String,
-    /// Where that was when the run began.
-    root: PathBuf,
+    root: Arc<Root>,
     reactor: Reactor,
     buffers: Arc<Buffers>,
     reads: usize,
     steps: Steps,
 }
 
+/// The directory of a source.
+struct Root {
+    /// As it was given, for messages.
+    given: String,
+    /// Where that was when the run began.
+    path: PathBuf,
+}
+
 impl LocalSource {
     pub(super) fn open(location: &str, access: &Access) -> Result<Self> {
         let opened =
             fs::metadata(location).and_then(|meta| Ok((meta, fs::canonicalize(location)?)));
-        let (meta, root) = opened.map_err(|error| {
+        let (meta, path) = opened.map_err(|error| {
             let remedy = "give the directory that holds the images";
-            Error::named(Kind::Source, location, error, remedy)
+            let absent = error.kind() == io::ErrorKind::NotFound;
+            let refusal = Error::named(Kind::Source, location, error, remedy);
+            match absent {
+                true => refusal.of_absent_place(),
+                false => refusal,
+            }
         })?;
         if !meta.is_dir() {
             return Err(Error::source_data(format!(
@@ -66,8 +77,10 @@ impl LocalSource {
         }
         let reads = access.reads.unwrap_or(READS).min(access.open_files).max(1);
         Ok(Self {
-            given: show(location.as_bytes()),
-            root,
+            root: Arc::new(Root {
+                given: show(location.as_bytes()),
+                path,
+            }),
             reactor: Reactor::new(reads, 0),
             buffers: Arc::default(),
             reads,
@@ -78,17 +91,18 @@ impl LocalSource {
     fn open_file(&self, name: &SourcePath) -> Result<File> {
         let path = self.path(name);
         let file = self.steps.read("open", &path, || File::open(&path));
-        file.map_err(|error| unreadable(name, &error))
+        file.map_err(|error| gone(&self.root, name, &error))
     }
 
     fn path(&self, path: &SourcePath) -> PathBuf {
-        self.root.join(std::ffi::OsStr::from_bytes(path.as_bytes()))
+        let path = std::ffi::OsStr::from_bytes(path.as_bytes());
+        self.root.path.join(path)
     }
 }
 
 impl std::fmt::Display for LocalSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.given)
+        f.write_str(&self.root.given)
     }
 }
 
@@ -103,21 +117,21 @@ impl Source for LocalSource {
             entries: std::collections::VecDeque::new(),
             steps: self.steps.clone(),
         }
-        .run(&self.given, &self.root)
+        .run(&self.root.given, &self.root.path)
     }
 
     fn start(&self, field: &Field) -> Pending<Buffer> {
         let path = self.path(&field.path);
         let field = (field.path.clone(), field.size, field.version.clone());
         let buffers = Arc::clone(&self.buffers);
-        let steps = self.steps.clone();
+        let (root, steps) = (Arc::clone(&self.root), self.steps.clone());
         self.reactor.start(move || {
             let (name, size, version) = field;
             let length = usize::try_from(size)
                 .map_err(|_| Error::failed(format!("{name} is too large to hold")))?;
             let mut file = steps
                 .read("open", &path, || File::open(&path))
-                .map_err(|error| unreadable(&name, &error))?;
+                .map_err(|error| gone(&root, &name, &error))?;
             let mut buffer = buffers.take();
             let room = buffer.room(length);
             let read = steps
@@ -189,6 +203,59 @@ fn read_full(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(read)
+}
+
+/// A planned file that cannot be opened. Where the whole directory that it lay in is gone or empty, or the root itself, as after a file system
+/// was unmounted, that is an outage and told as one: nothing in it can be read, and naming all of it would help nobody.
+fn gone(root: &Root, name: &SourcePath, error: &io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return unreadable(name, error);
+    }
+    let path = name.as_bytes();
+    let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let above = std::iter::once(&path[..0]).chain(above.map(|(end, _)| &path[..end]));
+    for directory in above {
+        if holds_nothing(&root.path.join(std::ffi::OsStr::from_bytes(directory))) {
+            return Error::new(
+                Kind::Transient,
+                format!(
+                    "{}: the source's directory is gone or empty, with all that was planned from it: bring it back and run again, or plan \
+                     again if it is to be so",
+                    below(&root.given, directory)
+                ),
+            );
+        }
+    }
+    unreadable(name, error)
+}
+
+/// A directory of a source, for messages about it itself.
+fn below(source: &str, path: &[u8]) -> String {
+    match path {
+        b"" => source.to_owned(),
+        path => format!("{source}/{}", show(path)),
+    }
+}
+
+/// The error of a directory that was there a moment ago.
+fn vanished(place: &Place) -> Error {
+    Error::new(
+        Kind::Transient,
+        format!(
+            "{}: the source's directory vanished while it was listed: run again",
+            place.shown()
+        ),
+    )
+}
+
+/// Whether a directory is not there, or has nothing in it that a listing would take.
+fn holds_nothing(place: &Path) -> bool {
+    match fs::read_dir(place) {
+        Ok(entries) => !entries
+            .flatten()
+            .any(|entry| !entry.file_name().as_bytes().starts_with(b".")),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// A planned file that cannot be read any more. Not skippable: a mount that went away must not look like a smaller dataset.
@@ -318,7 +385,14 @@ struct Looked {
 
 impl Walk {
     fn run(mut self, source: &str, root: &Path) -> Result<Listing> {
-        let meta = fs::metadata(root).map_err(|error| Error::io(source, error))?;
+        let meta = fs::metadata(root).map_err(|error| {
+            let absent = error.kind() == io::ErrorKind::NotFound;
+            let error = Error::io(source, error);
+            match absent {
+                true => error.of_absent_place(),
+                false => error,
+            }
+        })?;
         let place = Arc::new(Place {
             source: source.into(),
             path: Vec::new(),
@@ -353,6 +427,10 @@ impl Walk {
         let pending = self.reactor.start(move || {
             let listed = steps.read("list", &path, || fs::read_dir(&path));
             Ok(match listed {
+                // It was a directory when it was looked at.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(vanished(&place));
+                }
                 Err(error) if !is_of_the_data(&error) => {
                     return Err(Error::io(place.shown(), error));
                 }
@@ -517,7 +595,17 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry], steps: &Steps) -> Looke
                 return looked;
             }
             Err(error) => {
-                let detail = match fs::read_link(entry.path()) {
+                let link = fs::read_link(entry.path());
+                let directory = entry.path();
+                let directory = directory.parent().unwrap_or(Path::new("/"));
+                if link.is_err()
+                    && error.kind() == io::ErrorKind::NotFound
+                    && holds_nothing(directory)
+                {
+                    looked.failed = Some(vanished(place));
+                    return looked;
+                }
+                let detail = match link {
                     Ok(target) => format!(
                         " -> {}: {}",
                         show(target.as_os_str().as_bytes()),
@@ -582,10 +670,7 @@ fn look_at(place: &Arc<Place>, entries: &[fs::DirEntry], steps: &Steps) -> Looke
 impl Place {
     /// Its name for messages about the directory itself.
     fn shown(&self) -> String {
-        match self.path.as_slice() {
-            b"" => self.source.to_string(),
-            path => format!("{}/{}", self.source, show(path)),
-        }
+        below(&self.source, &self.path)
     }
 
     /// The path of the directory this one is, if it lies in itself.

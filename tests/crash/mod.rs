@@ -11,6 +11,7 @@ mod chaos;
 mod errnos;
 mod histories;
 mod together;
+mod vanish;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -262,6 +263,7 @@ impl World {
             };
         }
         Running {
+            problems: Default::default(),
             jobs: Some(1),
             cores: 1,
             memory: access.memory,

@@ -263,7 +263,7 @@ fn a_shard_all_of_whose_samples_went_is_left_out() {
         &["--shard-samples", "2", "--order", "listed"],
     );
     grown.remove(&["cat/0002.jpg", "cat/0003.jpg"]);
-    grown.publishes(&["--on-change", "rebuild"]);
+    grown.publishes(&["--on-change", "rebuild", "--max-gone", "2"]);
     let names = ["data/train-00000.tar", "data/train-00002.tar"];
     assert_eq!(grown.shards(), names);
     // Its number is not given away.
@@ -408,6 +408,163 @@ fn a_source_that_has_none_of_the_samples_is_another_one() {
     let words = ["not one of its 24 samples is in the source", "--full"];
     grown.refuses(&[], 10, &words);
     grown.refuses(&["--on-change", "rebuild"], 10, &words);
+}
+
+/// Eight pictures for training and four to validate with.
+fn two_splits() -> Grown {
+    let data = Dataset::new()
+        .class("train/cat", 4)
+        .class("train/dog", 4)
+        .class("val/cat", 2)
+        .class("val/dog", 2);
+    Grown::of(data, &["--shards", "2"])
+}
+
+#[test]
+fn a_split_that_is_gone_needs_its_name_to_be_said() {
+    let words = [
+        "4 of 12 samples that are published are gone from the source, nothing was written",
+        "`--allow-gone-split val`",
+        "split   val: all 4",
+    ];
+    let named = [
+        "class   cat: 2 of 6",
+        "class   dog: 2 of 6",
+        "gone    val/cat/0000.jpg",
+    ];
+    for emptied in [true, false] {
+        let grown = two_splits();
+        // What is mounted there is not mounted; or the whole directory is not there.
+        let (val, away) = (grown.data.source().join("val"), grown.data.place("away"));
+        fs::rename(&val, &away).unwrap();
+        if emptied {
+            fs::create_dir(&val).unwrap();
+        }
+        for flags in [
+            &["--on-change", "rebuild"][..],
+            &["--on-change", "rebuild", "--dry-run"],
+            &["--on-change", "rebuild", "--max-gone", "100%"],
+            &["--on-change", "rebuild", "--allow-gone-split", "train"],
+            &["--full"],
+            &["--full", "--max-gone", "100%", "--seed", "7"],
+        ] {
+            grown.refuses(flags, 3, &words);
+            if !flags.contains(&"--full") {
+                grown.refuses(flags, 3, &named);
+            }
+        }
+        let mut plan = shardpack(&["plan"]);
+        plan.arg(grown.data.source()).arg(&grown.output.path);
+        plan.args(["--shards", "2"]);
+        plan.env("SHARDPACK_ON_CHANGE", "rebuild");
+        plan.env("SHARDPACK_ALLOW_GONE_SPLIT", "");
+        plan.env("SHARDPACK_MAX_GONE", "");
+        let before = grown.output.digests();
+        run(&mut plan).exits(3).says(&words).says(&named);
+        assert_eq!(before, grown.output.digests());
+        // What is kept is not lost.
+        grown
+            .again(&["--on-change", "keep"])
+            .exits(0)
+            .says(&["up to date: 12 samples", "gone 4"]);
+        // When it is back, nothing has happened.
+        if emptied {
+            fs::remove_dir(&val).unwrap();
+        }
+        fs::rename(&away, &val).unwrap();
+        grown
+            .again(&["--on-change", "rebuild"])
+            .exits(0)
+            .says(&["up to date: 12 samples"]);
+        fs::rename(&val, &away).unwrap();
+        if emptied {
+            fs::create_dir(&val).unwrap();
+        }
+        grown.publishes(&["--on-change", "rebuild", "--allow-gone-split", "test,val"]);
+        assert_eq!(grown.samples().len(), 8);
+        grown.again(&[]).exits(0).says(&["up to date: 8 samples"]);
+    }
+}
+
+#[test]
+fn starting_over_without_a_split_needs_its_name_too() {
+    let grown = two_splits();
+    fs::remove_dir_all(grown.data.source().join("val")).unwrap();
+    grown.refuses(&["--full"], 3, &["split   val: all 4"]);
+    grown.publishes(&["--full", "--allow-gone-split", "val"]);
+    assert_eq!(grown.samples().len(), 8);
+    // Fewer of another.
+    for number in 0..3 {
+        grown.remove(&[&format!("train/cat/{number:04}.jpg")]);
+    }
+    let words = ["3 of 8 samples", "`--max-gone 3`", "split   train: 3 of 8"];
+    grown.refuses(&["--full"], 3, &words);
+    grown.publishes(&["--full", "--max-gone", "38%"]);
+}
+
+#[test]
+fn more_than_some_gone_samples_need_their_number_to_be_said() {
+    let data = Dataset::new().class("cat", 150).class("dog", 50);
+    let grown = Grown::of(data, &["--shards", "2"]);
+    grown.remove(&["cat/0007.jpg", "dog/0007.jpg"]);
+    grown
+        .publishes(&["--on-change", "rebuild"])
+        .says(&["gone 2"]);
+    grown.remove(&["cat/0001.jpg", "cat/0002.jpg", "dog/0003.jpg"]);
+    let words = [
+        "3 of 198 samples that are published are gone",
+        "they may go: `--max-gone 3`\n",
+        "class   cat: 2 of 149",
+        "class   dog: 1 of 49",
+        "gone    dog/0003.jpg",
+    ];
+    let rebuild = ["--on-change", "rebuild"];
+    for flags in [&[][..], &["--max-gone", "2"], &["--max-gone", "0%"]] {
+        grown.refuses(&[&rebuild, flags].concat(), 3, &words);
+    }
+    for wrong in ["-1", "1.5", "101%", "many"] {
+        let wrong = format!("--max-gone={wrong}");
+        let flags = [&rebuild[..], &[&wrong]].concat();
+        grown.refuses(&flags, 2, &["--max-gone"]);
+    }
+    grown.publishes(&[&rebuild[..], &["--max-gone", "3"]].concat());
+    // A class has no say of its own, but it is told.
+    for number in 0..50 {
+        let name = format!("dog/{number:04}.jpg");
+        let _ = fs::remove_file(grown.data.source().join(name));
+    }
+    let empty = [&rebuild[..], &["--max-gone", "30%"]].concat();
+    grown.refuses(&empty, 3, &["class directory without images", "dog/"]);
+    fs::remove_dir(grown.data.source().join("dog")).unwrap();
+    grown.refuses(&rebuild, 3, &["class   dog: all 48", "`--max-gone 48`"]);
+    grown
+        .publishes(&empty)
+        .says(&["class `dog`: all of its 48 published samples are gone"]);
+    assert_eq!(grown.output.manifest()["classes"][1], "dog");
+}
+
+#[test]
+fn a_long_list_of_changes_is_cut_and_written_to_a_file_when_asked() {
+    let grown = Grown::of(Dataset::new().class("cat", 120), &["--shards", "2"]);
+    for number in 0..60 {
+        grown.edit(&format!("cat/{number:04}.jpg"));
+        grown.remove(&[&format!("cat/{:04}.jpg", number + 60)]);
+    }
+    let file = grown.data.place("problems.tsv");
+    let run = grown.again(&["--problems", file.to_str().unwrap()]);
+    run.exits(3).says(&[
+        "60 samples changed and 60 are gone",
+        "changed cat/0019.jpg",
+        "gone    cat/0079.jpg",
+        "… and 40 more: `--problems FILE`",
+    ]);
+    assert!(!run.err.contains("cat/0020.jpg") && !run.err.contains("cat/0080.jpg"));
+    let text = fs::read_to_string(file).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines.len(), 120);
+    assert_eq!(lines[59], "changed\tcat/0059.jpg\ttrain");
+    assert_eq!(lines[119], "gone\tcat/0119.jpg\ttrain");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
     (
         "stages",
         &[
-            "pipeline", "publish", "growth", "verify", "repair", "resume", "gc", "foreign",
+            "pipeline", "publish", "growth", "gone", "verify", "repair", "resume", "gc", "foreign",
             "survey",
         ],
     ),
@@ -56,6 +56,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
             "recipe",
             "scheduler",
             "version",
+            "offenders",
         ],
     ),
 ];

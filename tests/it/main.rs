@@ -51,6 +51,8 @@ mod growth;
 mod later;
 // Datasets and sources that were made to harm.
 mod hostile;
+// Sources that vanish, and long lists of what is at fault.
+mod vanish;
 // Every format and compression, reader indexes, and shards of others.
 mod formats;
 // The examples of README.md and docs/.

@@ -16,14 +16,12 @@ use crate::support::{
 fn a_source_that_is_not_there_is_refused() {
     let data = Dataset::new();
     fs::remove_dir(data.source()).unwrap();
-    data.refuses(
-        &[],
-        3,
-        &[
-            "source: no such file",
-            "give the directory that holds the images",
-        ],
-    );
+    let nowhere = data.fresh();
+    data.convert_to(&nowhere, &[]).exits(3).says(&[
+        "source: no such file",
+        "give the directory that holds the images",
+    ]);
+    assert!(!nowhere.exists());
 }
 
 #[test]

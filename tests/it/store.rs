@@ -189,8 +189,8 @@ fn a_source_that_moved_is_found_by_the_flag() {
     run(shardpack(&["plan"]).arg(data.source()).arg(&destination)).exits(0);
     fs::rename(data.source(), &moved).unwrap();
     run(shardpack(&["pack"]).arg(&destination))
-        .exits(3)
-        .says(&["source: no such file"]);
+        .exits(75)
+        .says(&["source: the source is gone", "say where it is now"]);
     run(shardpack(&["pack"])
         .arg(&destination)
         .arg("--source")

@@ -156,7 +156,9 @@ fn unplanned(connection: &Connection, object: &Object, trouble: &Trouble) -> Err
             "{name} vanished after planning: the data changed, make a new plan"
         ));
     }
-    connection.explain(&connection.call(read::ACTION, name, 0), trouble)
+    // What was planned was there.
+    let error = connection.explain(&connection.call(read::ACTION, name, 0), trouble);
+    error.known_to_have_been_there(&object.location)
 }
 
 impl fmt::Display for S3Source {

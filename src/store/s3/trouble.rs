@@ -117,6 +117,11 @@ impl Trouble {
                 && !["NoSuchBucket", "NoSuchUpload"].contains(&self.code.as_str()))
     }
 
+    /// The bucket itself is not there.
+    pub(super) fn is_missing_bucket(&self) -> bool {
+        self.code == "NoSuchBucket"
+    }
+
     /// A condition of the request was not met.
     pub(super) fn is_condition(&self) -> bool {
         self.status == 412 || self.code == "PreconditionFailed"
@@ -234,7 +239,11 @@ impl Trouble {
             ),
             _ => (Kind::Failed, format!("{action} was refused{answer}")),
         };
-        Error::new(kind, format!("{object}: {what}"))
+        let error = Error::new(kind, format!("{object}: {what}"));
+        match self.is_missing_bucket() {
+            true => error.of_absent_place(),
+            false => error,
+        }
     }
 
     /// What the server said, for the end of a clause.
