@@ -763,15 +763,6 @@ pub(crate) fn running(
 fn s3(args: &cli::S3Args) -> Result<S3Options> {
     // An empty environment twin says nothing.
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let endpoint_url = given(&args.endpoint_url);
-    if let Some(url) = &endpoint_url
-        && !url.starts_with("http://")
-        && !url.starts_with("https://")
-    {
-        return Err(Error::usage(
-            "--endpoint-url must begin with http:// or https://: give the whole URL of the server",
-        ));
-    }
     if args.sse_kms_key_id.is_some()
         && !args
             .sse
@@ -787,7 +778,7 @@ fn s3(args: &cli::S3Args) -> Result<S3Options> {
         return Err(Error::usage("--request-timeout 0: give at least 1 second"));
     }
     Ok(S3Options {
-        endpoint_url,
+        endpoint_url: given(&args.endpoint_url),
         region: given(&args.region),
         profile: given(&args.profile),
         no_sign_request: args.no_sign_request,

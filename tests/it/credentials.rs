@@ -192,53 +192,30 @@ fn a_flag_wins_over_environment_and_profile_for_server_and_region() {
         "[profile p]\nendpoint_url = {}\nregion = ap-south-1\naws_access_key_id = K\naws_secret_access_key = S\n",
         file.url()
     ));
-    let mut layers: Vec<(&Http, &str, Vec<String>, Vec<(&str, String)>)> = vec![
-        (file, "ap-south-1", vec![], vec![]),
-        (
-            general,
-            "eu-west-2",
-            vec![],
-            vec![
-                ("AWS_ENDPOINT_URL", general.url()),
-                ("AWS_REGION", "eu-west-2".to_owned()),
-            ],
-        ),
-        (
-            special,
-            "eu-west-2",
-            vec![],
-            vec![("AWS_ENDPOINT_URL_S3", special.url())],
-        ),
-        (
-            flag,
-            "eu-west-3",
-            vec![
-                "--endpoint-url".to_owned(),
-                flag.url(),
-                "--region".to_owned(),
-                "eu-west-3".to_owned(),
-            ],
-            vec![],
-        ),
-    ];
-    // Each adds to those before.
-    let (mut flags, mut variables) = (Vec::new(), Vec::new());
-    for (server, region, more_flags, more_variables) in &mut layers {
-        flags.append(more_flags);
-        variables.append(more_variables);
-        let mut command = world.command(&["--profile", "p"]);
-        command
-            .env_remove("AWS_ENDPOINT_URL_S3")
-            .env_remove("AWS_REGION");
-        run(command.args(&flags).envs(variables.iter().cloned())).exits(1);
+    let mut command = world.command(&["--profile", "p"]);
+    command
+        .env_remove("AWS_ENDPOINT_URL_S3")
+        .env_remove("AWS_REGION");
+    let assert_asked = |command: &mut Command, server: &Http, region: &str| {
+        run(command).exits(1);
         let requests = server.requests();
-        let scope = format!("/{region}/s3/aws4_request");
         let signed = header(&requests[0], "authorization").unwrap();
+        let scope = format!("/{region}/s3/aws4_request");
         assert!(
             signed.contains(&scope) && signed.contains("Credential=K/"),
             "{signed}"
         );
-    }
+    };
+    // Each comes before all that were named until then.
+    assert_asked(&mut command, file, "ap-south-1");
+    command
+        .env("AWS_ENDPOINT_URL", general.url())
+        .env("AWS_REGION", "eu-west-2");
+    assert_asked(&mut command, general, "eu-west-2");
+    command.env("AWS_ENDPOINT_URL_S3", special.url());
+    assert_asked(&mut command, special, "eu-west-2");
+    command.args(["--endpoint-url", &flag.url(), "--region", "eu-west-3"]);
+    assert_asked(&mut command, flag, "eu-west-3");
 }
 
 #[test]

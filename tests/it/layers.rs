@@ -81,7 +81,7 @@ const UPWARDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Libraries that are seen in one file only.
-const LIBRARIES: [(&str, &[&str]); 18] = [
+const LIBRARIES: [(&str, &[&str]); 21] = [
     ("clap", &["cli.rs"]),
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
@@ -104,6 +104,7 @@ const LIBRARIES: [(&str, &[&str]); 18] = [
             "store/s3/mod.rs",
             "store/s3/client.rs",
             "store/s3/connection.rs",
+            "store/s3/tls.rs",
             "store/s3/list.rs",
             "store/s3/read.rs",
             "store/s3/trouble.rs",
@@ -119,7 +120,13 @@ const LIBRARIES: [(&str, &[&str]); 18] = [
         "aws_types",
         &["store/s3/client.rs", "store/s3/credentials.rs"],
     ),
-    ("aws_smithy_http_client", &["store/s3/client.rs"]),
+    (
+        "aws_smithy_http_client",
+        &["store/s3/proxy.rs", "store/s3/tls.rs"],
+    ),
+    ("http", &["store/s3/client.rs", "store/s3/proxy.rs"]),
+    ("hyper_util", &["store/s3/proxy.rs"]),
+    ("rustls", &["store/s3/tls.rs"]),
     (
         "tokio",
         &[
@@ -129,18 +136,23 @@ const LIBRARIES: [(&str, &[&str]); 18] = [
             "store/s3/list.rs",
             "store/s3/pace.rs",
             "store/s3/read.rs",
+            "store/s3/tls.rs",
             "store/s3/write.rs",
         ],
     ),
 ];
 
 /// Files that may touch the file system, each with its reason.
-const FILE_SYSTEM: [(&str, &str); 5] = [
+const FILE_SYSTEM: [(&str, &str); 6] = [
     ("store/local.rs", "the file system as source and sink"),
     ("settings.rs", "files named by flags that are read"),
     ("file.rs", "files named by flags that are written"),
     ("command/summary.rs", "the kernel's account of this process"),
     ("budget.rs", "how much memory there is"),
+    (
+        "store/s3/tls.rs",
+        "certificates of authorities that the environment names",
+    ),
 ];
 
 /// The Rust files of `src/`; a page's style lies beside its module.

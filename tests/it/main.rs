@@ -39,6 +39,8 @@ mod manifest;
 mod layers;
 // S3 on both ends, and everything that can go wrong with it.
 mod s3;
+// Which server is talked to, through which proxy, and whom it trusts.
+mod client;
 // Whose credentials S3 gets, and what happens when they cannot be had for a moment.
 mod credentials;
 // Whatever is changed is found.

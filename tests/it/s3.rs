@@ -886,8 +886,8 @@ fn each_refusal_says_what_to_do() {
     let tls = bucket.server.endpoint().replace("http", "https");
     bucket
         .convert(&["--endpoint-url", &tls])
-        .exits(75)
-        .says(&["TLS"]);
+        .exits(2)
+        .says(&["does not speak TLS"]);
     bucket
         .convert(&["--endpoint-url", "host:9000"])
         .exits(2)

@@ -321,7 +321,8 @@ pub(crate) fn shardpack(args: &[&str]) -> Command {
 fn clean(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let bytes = name.as_bytes();
-        if bytes.starts_with(b"SHARDPACK_") || bytes.starts_with(b"AWS_") {
+        let ours = bytes.starts_with(b"SHARDPACK_") || bytes.starts_with(b"AWS_");
+        if ours || bytes.to_ascii_lowercase().ends_with(b"_proxy") {
             command.env_remove(name);
         }
     }

@@ -12,15 +12,14 @@ use aws_sdk_s3::config::{
     IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
     StalledStreamProtectionConfig,
 };
-use aws_smithy_http_client::tls;
 use aws_types::service_config::ServiceConfigKey;
 
 use super::connection::S3Options;
 use super::credentials::{Keeper, Profiles};
-use crate::error::Result;
+use super::proxy::Proxy;
+use super::tls::{http_client, trust};
+use crate::error::{Error, Result};
 
-/// Connections idle for longer are closed by S3's side; using one then is an error.
-const IDLE: Duration = Duration::from_secs(8);
 const CONNECT: Duration = Duration::from_secs(10);
 /// What every other client assumes too; a bucket elsewhere says where it is.
 const REGION: &str = "us-east-1";
@@ -32,6 +31,8 @@ pub(super) struct Server {
     pub(super) keeper: Option<Keeper>,
     /// Its URL without secrets, if it is not AWS's.
     pub(super) endpoint: Option<String>,
+    /// The proxy on the way to it, for messages.
+    pub(super) proxy: Option<String>,
     /// Nobody in between can touch what is sent to it.
     pub(super) untouchable: bool,
 }
@@ -39,13 +40,9 @@ pub(super) struct Server {
 impl Server {
     pub(super) async fn open(options: &S3Options) -> Result<Self> {
         let profiles = Profiles::load(options.profile.as_deref()).await?;
-        drop(profiles);
-        let http = aws_smithy_http_client::Builder::new()
-            .tls_provider(tls::Provider::Rustls(
-                tls::rustls_provider::CryptoMode::AwsLc,
-            ))
-            .pool_idle_timeout(IDLE)
-            .build_https();
+        let trust = trust(profiles.get("ca_bundle"))?;
+        let to_credentials = Proxy::to_credentials();
+        let http = http_client(to_credentials.as_ref(), &trust);
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
@@ -59,6 +56,12 @@ impl Server {
         }
         let shared = loader.load().await;
         let endpoint = endpoint(options, &shared);
+        if let Some(endpoint) = &endpoint {
+            check(endpoint)?;
+        }
+        let region = shared.region().map_or(REGION, Region::as_ref);
+        let aws = format!("https://s3.{region}.amazonaws.com");
+        let proxy = Proxy::to_server(endpoint.as_deref().unwrap_or(&aws))?;
         let mut config = aws_sdk_s3::config::Builder::from(&shared)
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
@@ -70,6 +73,10 @@ impl Server {
             config = config.region(Region::from_static(REGION));
         }
         config.set_endpoint_url(endpoint.clone());
+        // One pool of connections where both are made alike.
+        if proxy.is_some() || to_credentials.is_some() {
+            config = config.http_client(http_client(proxy.as_ref(), &trust));
+        }
         let keeper = keeper(options, &shared);
         if let Some(keeper) = &keeper {
             // The keeper keeps them; a cache in front of it would not know when it has better ones.
@@ -80,7 +87,13 @@ impl Server {
         Ok(Self {
             client: Client::from_conf(config.build()),
             keeper,
-            untouchable: endpoint.as_deref().is_none_or(is_untouchable),
+            untouchable: match (&endpoint, &proxy) {
+                // Without TLS, the proxy sees what is sent.
+                (Some(url), Some(_)) => url.starts_with("https://"),
+                (Some(url), None) => is_untouchable(url),
+                (None, _) => true,
+            },
+            proxy: proxy.map(|proxy| proxy.shown),
             endpoint: endpoint.as_deref().map(without_secrets),
         })
     }
@@ -102,6 +115,27 @@ fn endpoint(options: &S3Options, shared: &SdkConfig) -> Option<String> {
             .filter(|url| !url.is_empty())
     };
     options.endpoint_url.clone().or_else(configured)
+}
+
+/// A URL that cannot be meant is refused with the flag that was: requests to it would fail as if the server were away.
+fn check(url: &str) -> Result<()> {
+    let shown = without_secrets(url);
+    let remedy = match url.split_once("://") {
+        Some(("http" | "https", rest)) if !rest.starts_with(['/', '?']) && !rest.is_empty() => {
+            if url.parse::<http::Uri>().is_ok() {
+                return Ok(());
+            }
+            "is no URL: give `--endpoint-url https://HOST:PORT`".to_owned()
+        }
+        Some(("http" | "https", _)) => {
+            "names no host: give `--endpoint-url https://HOST:PORT`".to_owned()
+        }
+        Some(_) => "must begin with http:// or https://".to_owned(),
+        None => format!(
+            "has no scheme: give `--endpoint-url https://{shown}`, or http:// for a server without TLS"
+        ),
+    };
+    Err(Error::usage(format!("the server's URL `{shown}` {remedy}")))
 }
 
 /// Who signs. A profile that was asked for by name is the only one asked: keys in the environment, or the machine's role, may
@@ -149,7 +183,7 @@ fn is_untouchable(url: &str) -> bool {
 }
 
 /// A URL without user, password and query.
-fn without_secrets(url: &str) -> String {
+pub(super) fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
         Some((scheme, rest)) => {

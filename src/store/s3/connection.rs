@@ -16,6 +16,7 @@ use super::client::Server;
 use super::credentials::Keeper;
 use super::pace::Pace;
 use super::read::Times;
+use super::tls::speaks_tls;
 use super::trouble::{Sort, Trouble};
 use crate::error::{Error, Result};
 use crate::progress::Counters;
@@ -61,7 +62,7 @@ pub struct S3Options {
     pub no_conditional_put: bool,
     /// Longest time without any progress of a request.
     pub request_timeout: Duration,
-    /// How long a request that may succeed later is made again; before the server ever answered no longer than
+    /// How long a request that may succeed later is made again; before the server ever answered no longer than twice
     /// `request_timeout`.
     pub retry_for: Duration,
 }
@@ -123,6 +124,8 @@ pub(super) struct Connection {
     /// Nobody in between can touch bodies: they need no digest in the signature, which would cost a third of the processor.
     pub(super) untouchable: bool,
     endpoint: Option<String>,
+    /// The proxy on the way to the server, for messages.
+    proxy: Option<String>,
     stop: Stop,
     /// The server answered at least once.
     reached: AtomicBool,
@@ -176,6 +179,7 @@ impl Connection {
             reads,
             untouchable: server.untouchable,
             endpoint: server.endpoint,
+            proxy: server.proxy,
             stop: access.stop.clone(),
             reached: AtomicBool::new(false),
         })
@@ -253,6 +257,7 @@ impl Connection {
                     Err(_) => Trouble::new(Sort::Timeout, "no answer in time"),
                 },
             };
+            let trouble = self.judge(trouble).await;
             if trouble.status > 0 {
                 self.reached.store(true, Ordering::Relaxed);
             }
@@ -280,6 +285,34 @@ impl Connection {
             }
             self.sleep(wait).await?;
         }
+    }
+
+    /// Looks again at what went wrong before the server ever answered: whether the URL has the wrong scheme.
+    async fn judge(&self, trouble: Trouble) -> Trouble {
+        let first = !self.reached.load(Ordering::Relaxed);
+        let Some(endpoint) = self.endpoint.as_deref().filter(|_| first) else {
+            return trouble.after_answers();
+        };
+        if trouble.sort == Sort::NoTls {
+            let meant = endpoint.replacen("https://", "http://", 1);
+            return Trouble::new(
+                Sort::Scheme,
+                format!("does not speak TLS: give `--endpoint-url {meant}`"),
+            );
+        }
+        // Servers under TLS hang up, or say 400 without a code of S3 when they are not spoken to in TLS.
+        let odd =
+            trouble.sort == Sort::Connection || (trouble.status == 400 && trouble.code.is_empty());
+        if odd
+            && self.proxy.is_none()
+            && let Some(rest) = endpoint.strip_prefix("http://")
+            && let Some((host, port)) = authority(rest)
+            && speaks_tls(host, port).await
+        {
+            let what = format!("speaks TLS: give `--endpoint-url https://{rest}`");
+            return Trouble::new(Sort::Scheme, what);
+        }
+        trouble
     }
 
     /// Waits for credentials: the time that they take is not the server's.
@@ -310,7 +343,7 @@ impl Connection {
             false => {
                 // Who gives out credentials is known to be right, or would have said so.
                 let known = trouble.sort == Sort::CredentialsAway;
-                then <= options.retry_for.min(options.request_timeout)
+                then <= options.retry_for.min(options.request_timeout * 2)
                     && (known || attempts < FIRST_ATTEMPTS)
             }
         }
@@ -350,7 +383,25 @@ impl Connection {
     pub(super) fn explain(&self, call: &Call, trouble: &Trouble) -> Error {
         match self.stop.check() {
             Err(stopped) => stopped,
-            Ok(()) => trouble.explain(call.action, &call.object, self.endpoint.as_deref()),
+            Ok(()) => {
+                let server = self.endpoint.as_deref().unwrap_or("S3");
+                let server = match &self.proxy {
+                    Some(proxy) => format!("{server} through the proxy {proxy}"),
+                    None => server.to_owned(),
+                };
+                trouble.explain(call.action, &call.object, Some(&server))
+            }
         }
+    }
+}
+
+/// Host and port of a URL without TLS, by what follows its scheme.
+fn authority(rest: &str) -> Option<(&str, u16)> {
+    let authority = rest.split('/').next()?;
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            Some((host.trim_matches(['[', ']']), port.parse().ok()?))
+        }
+        _ => Some((authority.trim_matches(['[', ']']), 80)),
     }
 }

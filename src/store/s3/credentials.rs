@@ -262,8 +262,9 @@ fn deepest(error: &CredentialsError) -> &CredentialsError {
 
 /// Whether who was asked says no and will say so again, by the words of its answer: the client library keeps no more of it.
 fn is_refusal(text: &str) -> bool {
-    // Codes of the token service and of single sign-on; a login that has ended; a program or a token that is not there.
-    const WORDS: [&str; 20] = [
+    // Codes of the token service and of single sign-on; a login that has ended; a program or a token that is not there; whom
+    // nobody trusts.
+    const WORDS: [&str; 22] = [
         "accessdenied",
         "expiredtoken",
         "forbidden",
@@ -283,6 +284,8 @@ fn is_refusal(text: &str) -> bool {
         "validationerror",
         "token has expired",
         "cached sso token",
+        "invalid peer certificate",
+        "proxy authorization required",
         "no such file or directory",
     ];
     let lower = text.to_lowercase();

@@ -8,7 +8,9 @@ mod connection;
 mod credentials;
 mod list;
 mod pace;
+mod proxy;
 mod read;
+mod tls;
 mod trouble;
 mod write;
 

@@ -27,6 +27,12 @@ pub(super) enum Sort {
     Connection,
     /// The other side cannot prove who it is.
     Certificate,
+    /// The other side does not speak TLS.
+    NoTls,
+    /// The URL of the server has the wrong scheme; the message has the right one.
+    Scheme,
+    /// The proxy wants to know who asks.
+    ProxyAuth,
     /// There are no credentials, or who gives them out says no.
     Credentials,
     /// Credentials could not be fetched at the moment.
@@ -96,7 +102,23 @@ impl Trouble {
                     || matches!(self.status, 408 | 500 | 502 | 504 | 520..=599)
                     || codes.contains(&self.code.as_str())
             }
-            Sort::Certificate | Sort::Credentials | Sort::Other => false,
+            Sort::Certificate
+            | Sort::NoTls
+            | Sort::Scheme
+            | Sort::ProxyAuth
+            | Sort::Credentials
+            | Sort::Other => false,
+        }
+    }
+
+    /// The same from a server that answered before: then an odd answer is one that broke.
+    pub(super) fn after_answers(self) -> Self {
+        match self.sort {
+            Sort::NoTls => Self {
+                sort: Sort::Connection,
+                ..self
+            },
+            _ => self,
         }
     }
 
@@ -162,12 +184,11 @@ impl Trouble {
                 Kind::Transient,
                 format!("credentials cannot be fetched at the moment ({}): run again", self.message),
             ),
-            (Sort::Certificate, ..) => (
+            (Sort::Certificate, ..) => (Kind::Failed, certificate(server, &self.message)),
+            (Sort::Scheme | Sort::NoTls, ..) => (Kind::Usage, format!("{server} {}", self.message)),
+            (Sort::ProxyAuth, ..) | (Sort::Answer, _, 407) => (
                 Kind::Failed,
-                format!(
-                    "{server} cannot prove who it is ({}): check `--endpoint-url`, or name its authority's certificate in SSL_CERT_FILE",
-                    self.message
-                ),
+                format!("{server} asks for a user and a password, or others: give http://USER:PASSWORD@HOST:PORT in that variable"),
             ),
             (Sort::Connection, ..) => (
                 Kind::Transient,
@@ -257,6 +278,34 @@ impl Trouble {
     }
 }
 
+/// What is wrong with a server's certificate, by the words of the library that refused it.
+fn certificate(server: &str, message: &str) -> String {
+    // An authority that was made anew under its old name signs badly, for those who know the old one.
+    let lower = message.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let (what, remedy) = if has(&["unknownissuer", "badsignature"]) {
+        (
+            "is signed by an authority that is not known here",
+            "name that authority's certificate in AWS_CA_BUNDLE",
+        )
+    } else if has(&["valid for name", "notvalidforname"]) {
+        ("is for another name", "give that name in `--endpoint-url`")
+    } else if has(&["expired", "not valid yet", "notvalidyet"]) {
+        (
+            "has ended or not begun",
+            "renew it, or set the clock of this machine",
+        )
+    } else if has(&["causedasendentity"]) {
+        (
+            "is an authority's own (CA:TRUE)",
+            "let that authority sign one for the server, without CA:TRUE",
+        )
+    } else {
+        ("cannot be used", "give the server another")
+    };
+    format!("{server}: its certificate {what} ({message}): {remedy}")
+}
+
 /// The first error of a type among an error and what caused it.
 fn find<'a, T: std::error::Error + 'static>(
     error: &'a (dyn std::error::Error + 'static),
@@ -337,7 +386,10 @@ where
         let sort = match &error {
             SdkError::ServiceError(_) => Sort::Answer,
             SdkError::TimeoutError(_) => Sort::Timeout,
+            _ if lower.contains("tunnel error: proxy auth") => Sort::ProxyAuth,
             _ if lower.contains("certificate") => Sort::Certificate,
+            _ if lower.contains("tunnel error") => Sort::Connection,
+            _ if lower.contains("invalidcontenttype") => Sort::NoTls,
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Sort::Timeout,
             SdkError::DispatchFailure(failure) if failure.is_user() => Sort::Other,
             SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => Sort::Connection,
@@ -448,8 +500,8 @@ mod tests {
                 "check the network",
             ),
             (
-                Trouble::new(Sort::Certificate, "unknown issuer"),
-                "SSL_CERT_FILE",
+                Trouble::new(Sort::Certificate, "invalid peer certificate: UnknownIssuer"),
+                "AWS_CA_BUNDLE",
             ),
             (Trouble::new(Sort::Credentials, "none"), "AWS_ACCESS_KEY_ID"),
         ] {

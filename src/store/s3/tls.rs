@@ -1,0 +1,131 @@
+//! How connections are made: through which proxy, and whom they trust.
+
+use std::time::Duration;
+
+use aws_sdk_s3::config::SharedHttpClient;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_http_client::{Builder, Connector};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::credentials::environment;
+use super::proxy::Proxy;
+use crate::error::{Error, Result, reason};
+
+/// Connections idle for longer are closed by S3's side; using one then is an error.
+const IDLE: Duration = Duration::from_secs(8);
+/// Longest time that the question whether a port speaks TLS may take.
+const ASK: Duration = Duration::from_secs(3);
+/// The marks around a certificate in a file.
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+
+/// What makes connections.
+pub(super) fn http_client(proxy: Option<&Proxy>, trust: &TlsContext) -> SharedHttpClient {
+    let (proxy, trust) = (proxy.map(|proxy| proxy.config.clone()), trust.clone());
+    Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut connector = Connector::builder()
+            .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+            .tls_context(trust.clone())
+            .pool_idle_timeout(IDLE);
+        connector.set_proxy_config(proxy.clone());
+        connector.set_connector_settings(settings.cloned());
+        connector.set_sleep_impl(components.and_then(|known| known.sleep_impl()));
+        connector.build()
+    })
+}
+
+/// The authorities to trust: the system's, unless AWS_CA_BUNDLE or the profile names a file with others.
+pub(super) fn trust(profile: Option<&str>) -> Result<TlsContext> {
+    let named = match (environment("AWS_CA_BUNDLE"), profile) {
+        (Some(path), _) => Some(("AWS_CA_BUNDLE", path)),
+        (None, Some(path)) => Some(("ca_bundle", path.to_owned())),
+        (None, None) => None,
+    };
+    let store = match named {
+        None => TrustStore::default(),
+        Some((what, path)) => {
+            let refused = |why: &str| {
+                let what = format!("{what} {path}: {why}: name a file of certificates in PEM form");
+                Error::usage(what)
+            };
+            let text = std::fs::read_to_string(&path).map_err(|error| refused(&reason(&error)))?;
+            let store = authorities(&text);
+            store.ok_or_else(|| refused("there is no certificate in it that can be used"))?
+        }
+    };
+    TlsContext::builder()
+        .with_trust_store(store)
+        .build()
+        .map_err(|error| Error::failed(format!("certificates: {error}")))
+}
+
+/// The certificates of a file; those that cannot be used are left out, since the library takes none of them for an error.
+fn authorities(text: &str) -> Option<TrustStore> {
+    let mut store = None;
+    for part in text.split(BEGIN).skip(1) {
+        let Some((body, _)) = part.split_once(END) else {
+            continue;
+        };
+        let pem = format!("{BEGIN}{body}{END}\n");
+        let parsed = CertificateDer::from_pem_slice(pem.as_bytes());
+        if parsed.is_ok_and(|certificate| RootCertStore::empty().add(certificate).is_ok()) {
+            let trusted = store.take().unwrap_or_else(TrustStore::empty);
+            store = Some(trusted.with_pem_certificate(pem));
+        }
+    }
+    store
+}
+
+/// Whether a port answers the first words of TLS in kind, be it with an alert.
+pub(super) async fn speaks_tls(host: &str, port: u16) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect((host, port)).await.ok()?;
+        stream.write_all(&hello()).await.ok()?;
+        let mut kind = [0];
+        stream.read_exact(&mut kind).await.ok()?;
+        // An alert or a handshake; text begins with a letter.
+        Some(matches!(kind[0], 0x15 | 0x16))
+    };
+    let answer = tokio::time::timeout(ASK, ask).await;
+    answer.ok().flatten().unwrap_or(false)
+}
+
+/// The shortest ClientHello of TLS 1.2: a version, no secret worth the name, one cipher, no compression.
+fn hello() -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    body.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
+    let length = body.len() as u8;
+    let mut hello = vec![0x16, 3, 1, 0, length + 4, 1, 0, 0, length];
+    hello.extend(body);
+    hello
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_certificate_that_can_be_used_is_none() {
+        for text in [
+            "",
+            "no certificate",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "-----BEGIN CERTIFICATE-----\n",
+        ] {
+            assert!(authorities(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_in_the_first_words_of_tls_are_right() {
+        let hello = hello();
+        assert_eq!(usize::from(hello[4]), hello.len() - 5);
+        assert_eq!(usize::from(hello[8]), hello.len() - 9);
+    }
+}
