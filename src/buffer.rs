@@ -1,7 +1,8 @@
 //! Memory for file contents, used again and again: fresh pages cost more than reading a warm file.
 
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+
+use crate::sync::{Mutex, PoisonError};
 
 /// Bytes that unused buffers of one source may hold together.
 const SPARE_BYTES: usize = 16 << 20;

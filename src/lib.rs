@@ -52,6 +52,7 @@ pub mod settings;
 pub mod signal;
 pub mod store;
 pub mod survey;
+mod sync;
 pub mod unique;
 pub mod units;
 pub mod verify;

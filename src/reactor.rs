@@ -8,13 +8,11 @@
 //! promise through [`promise`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
+use crate::sync::{
+    Arc, Builder, Condvar, Duration, Instant, Mutex, MutexGuard, PoisonError, oneshot, thread_time,
+};
 
 /// Reads a second that the packers of one machine can use at most; with the blocked time of a read it gives the depth.
 const READS_PER_SECOND: f64 = 30_000.0;
@@ -296,7 +294,7 @@ impl Shared {
             self.work.notify_one();
         } else if state.threads < state.depth {
             let shared = Arc::clone(self);
-            let spawned = std::thread::Builder::new()
+            let spawned = Builder::new()
                 .name("reader".to_owned())
                 .stack_size(STACK_BYTES)
                 .spawn(move || shared.reader());
@@ -333,15 +331,6 @@ impl Shared {
             state.parked -= 1;
         }
     }
-}
-
-/// Processor time of this thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
 }
 
 /// Starts work, at most so many pieces at once.

@@ -49,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
             "probe",
             "checksum",
             "card",
+            "sync",
             "unique",
             "units",
             "history",
@@ -130,7 +131,7 @@ const LIBRARIES: [(&str, &[&str]); 21] = [
     (
         "tokio",
         &[
-            "reactor.rs",
+            "sync.rs",
             "store/s3/connection.rs",
             "store/s3/credentials.rs",
             "store/s3/list.rs",

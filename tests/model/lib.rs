@@ -1,0 +1,50 @@
+//! The modules of the seam, as they are, over locks and threads that `shuttle` schedules. What they import besides is here as small as it
+//! can be: a file of more than 40 bytes is large.
+
+#![allow(dead_code)]
+
+#[path = "../../src/buffer.rs"]
+pub mod buffer;
+#[path = "../../src/error.rs"]
+pub mod error;
+#[path = "../../src/lookahead.rs"]
+pub mod lookahead;
+#[path = "../../src/reactor.rs"]
+pub mod reactor;
+pub mod sync;
+
+pub mod budget {
+    pub const STREAM_ABOVE_BYTES: u64 = 40;
+}
+
+pub mod sample {
+    /// A file: its number, and its length in bytes.
+    #[derive(Clone, Debug)]
+    pub struct Field {
+        pub number: usize,
+        pub size: u64,
+    }
+
+    #[derive(Clone, Debug)]
+    pub struct Sample {
+        pub fields: Vec<Field>,
+    }
+}
+
+pub mod store {
+    use crate::buffer::Buffer;
+    use crate::reactor::Pending;
+    use crate::sample::Field;
+
+    /// What a lookahead asks of a source.
+    pub trait Source {
+        fn start(&self, field: &Field) -> Pending<Buffer>;
+        fn recycle(&self, buffer: Buffer);
+    }
+}
+
+/// A promise, which only stores may make.
+pub fn promise<T: Send + 'static>() -> (sync::oneshot::Sender<error::Result<T>>, reactor::Pending<T>)
+{
+    reactor::promise()
+}

@@ -1,0 +1,278 @@
+//! What must hold in whatever order threads run. Each model is tried under schedules drawn at random and under some that change threads
+//! rarely, where an order of few changes hides (PCT). `SHARDPACK_SCHEDULES` says how many of each; one that fails prints how to replay it.
+
+use std::collections::VecDeque;
+
+use shardpack_model::buffer::{Buffer, Buffers};
+use shardpack_model::error::{Error, Result};
+use shardpack_model::lookahead::{Content, Lookahead};
+use shardpack_model::promise;
+use shardpack_model::reactor::{Pending, Reactor};
+use shardpack_model::sample::{Field, Sample};
+use shardpack_model::store::Source;
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::sync::{Arc, Mutex};
+use shuttle::thread;
+
+/// Tries a model under many schedules.
+fn holds(model: fn()) {
+    let schedules = std::env::var("SHARDPACK_SCHEDULES");
+    let schedules = schedules.ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
+    shuttle::check_random(model, schedules);
+    shuttle::check_pct(model, schedules, 3);
+}
+
+fn below(end: usize) -> usize {
+    thread_rng().gen_range(0..end)
+}
+
+/// Counts work: how much was done, and how much at once.
+#[derive(Default)]
+struct Count {
+    running: AtomicUsize,
+    most: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl Count {
+    fn work<T>(&self, value: T) -> T {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        thread::yield_now();
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        self.done.fetch_add(1, Ordering::SeqCst);
+        value
+    }
+}
+
+/// Owners who start work and wait for it, each on a thread, and what becomes of each piece.
+fn owners(
+    number: usize,
+    each: usize,
+    fate: fn(&mut VecDeque<(usize, Pending<usize>)>),
+) -> Arc<Count> {
+    let (reads, floor) = (1 + below(2), below(3));
+    let reactor = Arc::new(Reactor::new(reads, floor));
+    let count = Arc::new(Count::default());
+    let owners: Vec<_> = (0..number)
+        .map(|owner| {
+            let (reactor, count) = (Arc::clone(&reactor), Arc::clone(&count));
+            thread::spawn(move || {
+                let mut started: VecDeque<_> = (0..each)
+                    .map(|i| {
+                        let (value, count) = (owner * 100 + i, Arc::clone(&count));
+                        (value, reactor.start(move || Ok(count.work(value))))
+                    })
+                    .collect();
+                if owner == 1 {
+                    reactor.lend(1);
+                }
+                // Whoever comes last lets go of it while others still wait.
+                drop(reactor);
+                fate(&mut started);
+                for (value, pending) in started {
+                    assert_eq!(pending.wait().unwrap(), value);
+                }
+            })
+        })
+        .collect();
+    drop(reactor);
+    for owner in owners {
+        owner.join().unwrap();
+    }
+    assert!(
+        count.most.load(Ordering::SeqCst) <= reads,
+        "too many at once"
+    );
+    count
+}
+
+#[test]
+fn work_is_done_once_each_and_so_many_at_once_whoever_waits() {
+    holds(|| {
+        let count = owners(2, 3, |_| {});
+        assert_eq!(count.done.load(Ordering::SeqCst), 6);
+    });
+}
+
+#[test]
+fn owners_may_wait_in_any_order() {
+    holds(|| {
+        let count = owners(3, 2, |started| {
+            let last = started.pop_back().unwrap();
+            started.push_front(last);
+        });
+        assert_eq!(count.done.load(Ordering::SeqCst), 6);
+    });
+}
+
+#[test]
+fn work_that_is_given_up_keeps_nobody_waiting() {
+    holds(|| {
+        let count = owners(2, 4, |started| {
+            for _ in 0..below(4) {
+                drop(started.remove(below(started.len())));
+            }
+        });
+        assert!(count.done.load(Ordering::SeqCst) <= 8);
+    });
+}
+
+#[test]
+fn a_reactor_that_is_gone_leaves_nobody_waiting() {
+    holds(|| {
+        let reactor = Reactor::new(1 + below(2), below(2));
+        let count = Arc::new(Count::default());
+        let started: Vec<_> = (0..3)
+            .map(|i| {
+                let count = Arc::clone(&count);
+                reactor.start(move || Ok(count.work(i)))
+            })
+            .collect();
+        let dropping = thread::spawn(move || drop(reactor));
+        for (i, pending) in started.into_iter().enumerate() {
+            assert_eq!(pending.wait().unwrap(), i);
+        }
+        dropping.join().unwrap();
+    });
+}
+
+#[test]
+fn a_promise_is_kept_broken_or_known_to_be_unwanted() {
+    holds(|| {
+        let (kept, pending) = promise();
+        let keeper = thread::spawn(move || kept.send(Ok(7)).is_ok());
+        assert_eq!(pending.wait().unwrap(), 7);
+        assert!(keeper.join().unwrap());
+
+        let (broken, pending) = promise::<u8>();
+        let breaker = thread::spawn(move || drop(broken));
+        assert!(pending.wait().is_err());
+        breaker.join().unwrap();
+
+        let (unwanted, pending) = promise::<u8>();
+        let dropper = thread::spawn(move || drop(pending));
+        while !unwanted.is_closed() {
+            thread::yield_now();
+        }
+        assert!(unwanted.send(Ok(1)).is_err());
+        dropper.join().unwrap();
+    });
+}
+
+/// A source whose files hold their own number, by readers or by a network client.
+struct Files {
+    reactor: Reactor,
+    network: bool,
+    buffers: Arc<Buffers>,
+    /// Bytes of contents that were started and not given back.
+    held: Arc<Mutex<usize>>,
+    most: AtomicUsize,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            reactor: Reactor::new(1 + below(3), below(2)),
+            network: below(2) == 0,
+            buffers: Arc::default(),
+            held: Arc::default(),
+            most: AtomicUsize::new(0),
+        }
+    }
+}
+
+fn content(field: &Field, buffers: &Buffers) -> Result<Buffer> {
+    let mut buffer = buffers.take();
+    let room = buffer.room(field.size as usize);
+    room.fill(field.number as u8);
+    thread::yield_now();
+    buffer.sum();
+    match field.number % 11 {
+        10 => Err(Error::failed("a file that cannot be read")),
+        _ => Ok(buffer),
+    }
+}
+
+impl Source for Files {
+    fn start(&self, field: &Field) -> Pending<Buffer> {
+        let held = {
+            let mut held = self.held.lock().unwrap();
+            *held += field.size as usize;
+            *held
+        };
+        self.most.fetch_max(held, Ordering::SeqCst);
+        let (field, buffers) = (field.clone(), Arc::clone(&self.buffers));
+        if !self.network {
+            return self.reactor.start(move || content(&field, &buffers));
+        }
+        let (sender, pending) = promise();
+        thread::spawn(move || {
+            if !sender.is_closed() {
+                let _ = sender.send(content(&field, &buffers));
+            }
+        });
+        pending
+    }
+
+    fn recycle(&self, buffer: Buffer) {
+        *self.held.lock().unwrap() -= buffer.len();
+        self.buffers.give_back(buffer);
+    }
+}
+
+#[test]
+fn packers_get_their_samples_in_order_with_their_own_contents() {
+    holds(|| {
+        const WINDOW: u64 = 60;
+        let files = Arc::new(Files::new());
+        let packers: Vec<_> = (0..2)
+            .map(|packer| {
+                let files = Arc::clone(&files);
+                thread::spawn(move || {
+                    let sample = |number: usize| {
+                        let number = packer * 100 + number;
+                        let field = |size| Field { number, size };
+                        // One in three has a file that is too large to hold.
+                        let fields = match number % 3 {
+                            0 => vec![field(10), field(41)],
+                            _ => vec![field(20), field(5)],
+                        };
+                        Ok((number, Sample { fields }))
+                    };
+                    // Some give up before the end.
+                    let wanted = [4, 2][below(2)];
+                    let mut ahead = Lookahead::new(&*files, (0..4).map(sample), WINDOW);
+                    for number in (0..wanted).map(|number| packer * 100 + number) {
+                        let fetched = ahead.fetch().unwrap().unwrap();
+                        assert_eq!(fetched.shard, number);
+                        let mut lost = 0;
+                        for (read, field) in fetched.contents.iter().zip(&fetched.sample.fields) {
+                            match read {
+                                Ok(Content::Held(buffer)) => {
+                                    assert_eq!(buffer.len() as u64, field.size);
+                                    assert!(buffer.iter().all(|&byte| byte == number as u8));
+                                    assert_eq!(buffer.crc32, crc32fast::hash(buffer));
+                                }
+                                Ok(Content::Large) => assert_eq!(field.size, 41),
+                                Err(_) => lost += field.size as usize,
+                            }
+                        }
+                        *files.held.lock().unwrap() -= lost;
+                        ahead.recycle(fetched.contents);
+                    }
+                    if wanted == 4 {
+                        assert!(ahead.fetch().is_none());
+                    }
+                    files.reactor.lend(1);
+                })
+            })
+            .collect();
+        for packer in packers {
+            packer.join().unwrap();
+        }
+        let most = files.most.load(Ordering::SeqCst);
+        assert!(most <= 2 * WINDOW as usize, "{most} bytes at once");
+    });
+}
