@@ -9,6 +9,8 @@ pub mod buffer;
 pub mod error;
 #[path = "../../src/lookahead.rs"]
 pub mod lookahead;
+#[path = "../../src/store/s3/pace.rs"]
+mod pace;
 #[path = "../../src/reactor.rs"]
 pub mod reactor;
 pub mod sync;
@@ -40,6 +42,42 @@ pub mod store {
     pub trait Source {
         fn start(&self, field: &Field) -> Pending<Buffer>;
         fn recycle(&self, buffer: Buffer);
+    }
+}
+
+pub mod progress {
+    #[derive(Default)]
+    pub struct Counters;
+
+    impl Counters {
+        pub fn reads_allowed(&self, _: usize) {}
+    }
+}
+
+/// A pace, which only the S3 store sees.
+#[derive(Clone)]
+pub struct Pace(sync::Arc<pace::Pace>);
+
+impl Pace {
+    pub fn new(most: usize) -> Self {
+        Self(pace::Pace::new(most))
+    }
+
+    pub fn limit(&self) -> usize {
+        self.0.limit()
+    }
+
+    /// A read's place, which is given back when it is dropped.
+    pub async fn place(&self) -> impl Sized + use<> {
+        self.0.place().await
+    }
+
+    pub fn push_back(&self) {
+        self.0.push_back(None);
+    }
+
+    pub fn tick(&self) {
+        self.0.tick();
     }
 }
 

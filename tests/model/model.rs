@@ -2,14 +2,17 @@
 //! rarely, where an order of few changes hides (PCT). `SHARDPACK_SCHEDULES` says how many of each; one that fails prints how to replay it.
 
 use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use shardpack_model::buffer::{Buffer, Buffers};
 use shardpack_model::error::{Error, Result};
 use shardpack_model::lookahead::{Content, Lookahead};
-use shardpack_model::promise;
 use shardpack_model::reactor::{Pending, Reactor};
 use shardpack_model::sample::{Field, Sample};
 use shardpack_model::store::Source;
+use shardpack_model::{Pace, promise};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::sync::{Arc, Mutex};
@@ -158,6 +161,61 @@ fn a_promise_is_kept_broken_or_known_to_be_unwanted() {
         }
         assert!(unwanted.send(Ok(1)).is_err());
         dropper.join().unwrap();
+    });
+}
+
+/// How many places can be taken now, each of them held.
+fn free(pace: &Pace) -> usize {
+    let mut places = Vec::new();
+    loop {
+        let mut place = pin!(pace.place());
+        let mut context = Context::from_waker(Waker::noop());
+        match place.as_mut().poll(&mut context) {
+            Poll::Ready(place) => places.push(place),
+            Poll::Pending => return places.len(),
+        }
+    }
+}
+
+#[test]
+fn a_pace_gives_as_many_places_as_it_says_and_lets_everybody_in() {
+    holds(|| {
+        let most = 9 + below(3);
+        let pace = Pace::new(most);
+        let readers: Vec<_> = (0..3)
+            .map(|_| {
+                let pace = pace.clone();
+                shuttle::future::spawn(async move {
+                    for _ in 0..2 {
+                        let _places = (pace.place().await, pace.place().await, pace.place().await);
+                        shuttle::future::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        let servers: Vec<_> = (0..2)
+            .map(|_| {
+                let pace = pace.clone();
+                thread::spawn(move || {
+                    pace.push_back();
+                    pace.tick();
+                })
+            })
+            .collect();
+        for reader in readers {
+            shuttle::future::block_on(reader).unwrap();
+        }
+        for server in servers {
+            server.join().unwrap();
+        }
+        // What is owed is paid at the latest when the next places come back.
+        let first = free(&pace);
+        assert!(
+            first >= pace.limit() && first <= most,
+            "{first} of {}",
+            pace.limit()
+        );
+        assert_eq!(free(&pace), pace.limit());
     });
 }
 

@@ -3,25 +3,40 @@
 pub use std::sync::PoisonError;
 pub use std::time::Duration;
 
+pub use shuttle::sync::atomic::{AtomicUsize, Ordering};
 pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub use shuttle::thread::Builder;
 
 use shuttle::rand::Rng;
 
-/// A clock that says what the checker likes: between two looks at it nothing passed, or the time of a slow read.
-#[derive(Clone, Copy)]
-pub struct Instant;
+/// A clock that says what the checker likes: between two looks at it nothing passed, or much.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+pub struct Instant(Duration);
 
 impl Instant {
     pub fn now() -> Self {
-        Self
+        let times = [0, 0, 100, 1000, 10_000].map(Duration::from_millis);
+        Self(times[shuttle::rand::thread_rng().gen_range(0..times.len())])
     }
 
     pub fn elapsed(self) -> Duration {
-        match shuttle::rand::thread_rng().gen_range(0..3) {
-            0 => Duration::from_millis(100),
-            _ => Duration::ZERO,
-        }
+        Self::now() - self
+    }
+}
+
+impl std::ops::Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, before: Self) -> Duration {
+        self.0.saturating_sub(before.0)
+    }
+}
+
+impl std::ops::Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, more: Duration) -> Self {
+        Self(self.0 + more)
     }
 }
 

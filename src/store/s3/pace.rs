@@ -3,13 +3,10 @@
 //! Reads start high, come down when the server pushes back and only then, and recover slowly. A push back also makes every
 //! request wait for a moment: hundreds that go on asking keep a server from recovering.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::progress::Counters;
+use crate::sync::{Arc, AtomicUsize, Duration, Instant, Mutex, MutexGuard, Ordering, PoisonError};
 
 /// Reads at once before the first tick; more at a stroke are a storm of look-ups and connections.
 const FIRST_READS: usize = 128;
@@ -151,7 +148,7 @@ impl Pace {
     }
 
     /// Called every [`TICK`]: adds reads while nothing speaks against it.
-    fn tick(&self) {
+    pub(super) fn tick(&self) {
         let mut state = self.state();
         let clean = state.last_push.is_none_or(|last| last.elapsed() > CLEAN);
         if !clean || state.limit >= state.most {
