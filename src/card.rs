@@ -82,17 +82,9 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('`', "'")
 }
 
-/// What HuggingFace is to load, where it can.
+/// What HuggingFace is to load. Where it cannot, it fails over these names, as for TFRecords: without any it would take the
+/// indexes for the data.
 fn configs(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
-    let recipe = &manifest.recipe;
-    let loads = match recipe.format {
-        Format::WebDataset => !matches!(recipe.compress, Compression::Zstd { .. }),
-        Format::TfRecord => false,
-        Format::Parquet => true,
-    };
-    if !loads {
-        return Ok(());
-    }
     writeln!(card, "---\nconfigs:\n- config_name: default\n  data_files:")?;
     for split in &manifest.splits {
         match pattern(manifest, split) {

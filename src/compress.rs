@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flate2::{GzBuilder, bufread::GzDecoder, write::GzEncoder};
+use flate2::{GzBuilder, bufread::MultiGzDecoder, write::GzEncoder};
 use zstd::stream::write::Encoder;
 
 use crate::budget::STREAM_ABOVE_BYTES;
@@ -23,6 +23,9 @@ use crate::store::Sink;
 const FRAME_BYTES: u64 = 256 << 10;
 /// A seekable frame ends here even inside a sample, so that memory stays bounded.
 const MAX_FRAME_BYTES: usize = 4 << 20;
+/// How a gzip member with deflate in it begins, and a zstd frame.
+const GZIP_MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// Magic number of the skippable frame that holds the seek table, and of its footer.
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
 const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
@@ -505,6 +508,18 @@ impl Read for Raw<'_> {
     }
 }
 
+/// The compression whose files begin so, in its usual setting.
+pub fn packed_as(head: &[u8]) -> Option<Compression> {
+    let gzip = head.starts_with(&GZIP_MAGIC);
+    let zstd = head.starts_with(&ZSTD_MAGIC);
+    let seekable = false;
+    match (gzip, zstd) {
+        (true, _) => Some(Compression::Gzip { level: 6 }),
+        (_, true) => Some(Compression::Zstd { level: 3, seekable }),
+        _ => None,
+    }
+}
+
 /// Unpacks a shard. More than `bytes` bytes are never given: what a manifest does not announce is read as one byte too many.
 pub fn unpack<'a>(
     compression: Compression,
@@ -515,7 +530,7 @@ pub fn unpack<'a>(
     let buffered = io::BufReader::with_capacity(SCAN_BYTES, packed);
     Ok(match compression {
         Compression::None => Box::new(buffered.into_inner()),
-        Compression::Gzip { .. } => Box::new(GzDecoder::new(buffered).take(most)),
+        Compression::Gzip { .. } => Box::new(MultiGzDecoder::new(buffered).take(most)),
         Compression::Zstd { .. } => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered)
                 .map_err(|error| Error::io("zstd", error))?;

@@ -651,8 +651,8 @@ fn string(value: ByteArray) -> Result<String, ParquetError> {
         .map_err(|_| ParquetError::General("text that is not UTF-8".into()))
 }
 
-/// No label as readers of the index know it from TFDS.
-fn label_number(label: u32) -> i64 {
+/// A label as readers of the index know it: -1 for none, as in TFDS.
+pub fn label_number(label: u32) -> i64 {
     if label == NO_LABEL {
         -1
     } else {

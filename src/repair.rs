@@ -323,7 +323,9 @@ impl Repair<'_> {
         // Twice what was planned is more than any header can add.
         let most = plan.bytes * 2 + 4096;
         let reader = self.sink.open(&plan.name)?;
-        let walked = foreign::walk(&plan.name, recipe.format, recipe.compress, reader, most)?;
+        // Keys are the plan's to say.
+        let kind = (recipe.format, recipe.compress);
+        let walked = foreign::walk(&plan.name, "", kind, reader, most)?;
         let Ok(samples) = resume::samples(self.sink, stored, number) else {
             return Ok(None);
         };

@@ -94,6 +94,12 @@ pub fn show(bytes: &[u8]) -> String {
     out
 }
 
+/// 64 bits that tell keys apart but for one chance in 2⁶⁴ a pair: the first of its SHA-256, least significant first.
+pub fn key_hash(key: &str) -> u64 {
+    let digest = Sha256::digest(key.as_bytes());
+    u64::from_le_bytes(std::array::from_fn(|i| digest[i]))
+}
+
 /// Lower-case hexadecimal digits of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write;

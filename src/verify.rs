@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
@@ -27,7 +26,7 @@ use crate::record::{
     FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord, index_name,
 };
 use crate::resume::{self, Stored};
-use crate::sample::Sample;
+use crate::sample::{Sample, key_hash};
 use crate::scan::{Entry, Scan};
 use crate::signal::Stop;
 use crate::store::{Kept, Sink, Source, at_once};
@@ -141,11 +140,6 @@ struct SourceSet<'a> {
     seen: Vec<AtomicBool>,
 }
 
-fn key_hash(key: &str) -> u64 {
-    let digest = Sha256::digest(key.as_bytes());
-    u64::from_le_bytes(std::array::from_fn(|i| digest[i]))
-}
-
 impl<'a> SourceSet<'a> {
     fn new(against: &'a Against<'a>) -> Self {
         let entries = &against.scan.entries;
@@ -250,10 +244,12 @@ impl Verification<'_> {
             source: None,
         };
         let bytes = shards.iter().map(|shard| shard.bytes).sum();
+        let names: Vec<&str> = shards.iter().map(|shard| shard.name.as_str()).collect();
+        let keys = foreign::key_beginnings(&names);
         self.counters.begin("verify", 0, bytes, shards.len() as u64);
         let check = |i: usize| {
             let shard = &shards[i];
-            let walked = shard.walk(self.passing(&shard.name)?)?;
+            let walked = shard.walk(&keys[i], self.passing(&shard.name)?)?;
             let samples = walked.rows.len() as u64;
             self.counters.shard(&shard.name, shard.bytes, samples);
             let mut report = lock(&shared.report);
@@ -411,7 +407,9 @@ impl Verification<'_> {
             }
         }
         findings.extend(self.unless_overwritten(manifest, differing, shared)?);
-        let ours = |name: &str| !manifest.recipe.foreign || foreign::is_shard(name);
+        let ours = |name: &str| {
+            !manifest.recipe.foreign || foreign::is_shard(name, manifest.recipe.format)
+        };
         let mut extra: Vec<&String> = there
             .keys()
             .filter(|name| !named.contains(name.as_str()) && ours(name))
@@ -598,6 +596,7 @@ impl Verification<'_> {
         let raw = self.passing(&shard.name)?;
         let (bytes, crc32) = match &index {
             Some(record) if self.level >= Level::Data && manifest.recipe.foreign => {
+                self.meet_keys(shard, record, shared);
                 check_walk(manifest, shard, raw, record, &mut findings)?
             }
             Some(record) if self.level >= Level::Data => {
@@ -615,9 +614,7 @@ impl Verification<'_> {
                 if seekable && read.0 == shard.bytes {
                     self.check_frames(shard, record, &mut findings)?;
                 }
-                let keys = record.samples.iter().map(|sample| key_hash(&sample.key));
-                let number = crc32fast::hash(shard.name.as_bytes());
-                lock(&shared.keys).extend(keys.map(|key| (key, number)));
+                self.meet_keys(shard, record, shared);
                 read
             }
             _ => Scanner::new(raw)
@@ -786,6 +783,13 @@ impl Verification<'_> {
             }
         }
         Ok(Some(record))
+    }
+
+    /// Remembers the keys of a shard for [`Self::check_keys`].
+    fn meet_keys(&self, shard: &ShardEntry, record: &ShardRecord, shared: &Shared<'_>) {
+        let keys = record.samples.iter().map(|sample| key_hash(&sample.key));
+        let number = crc32fast::hash(shard.name.as_bytes());
+        lock(&shared.keys).extend(keys.map(|key| (key, number)));
     }
 
     /// No key may be in two places.
@@ -987,9 +991,15 @@ fn check_walk(
     record: &ShardRecord,
     findings: &mut Vec<Finding>,
 ) -> Result<(u64, u32)> {
-    let (format, compress) = (manifest.recipe.format, manifest.recipe.compress);
+    let kind = (manifest.recipe.format, manifest.recipe.compress);
     let most = record.unpacked_bytes();
-    let walked = foreign::walk(&shard.name, format, compress, raw, most)?;
+    // Where the shard has no keys, those of the index stand.
+    let first = record
+        .samples
+        .first()
+        .and_then(|row| row.key.rsplit_once('/'));
+    let keys = first.map_or("", |(keys, _)| keys);
+    let walked = foreign::walk(&shard.name, keys, kind, raw, most)?;
     findings.extend(walked.found);
     for (there, said) in walked.rows.iter().zip(&record.samples) {
         let finding = |what: &str| Finding::new(&shard.name, what).sample(&said.key);

@@ -6,7 +6,7 @@ use super::summary::Summary;
 use crate::checksum::crc_text;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry};
-use crate::record::{SampleRecord, ShardRecord};
+use crate::record::{SampleRecord, ShardRecord, label_number};
 use crate::settings::Running;
 use crate::store::{self, Sink};
 use crate::units::{bytes_text, classes, count_text, counted};
@@ -169,7 +169,7 @@ fn describe_row(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> 
         shard.name,
         row.offset,
         row.offset + row.length,
-        row.label,
+        label_number(row.label),
         class(row, manifest),
         row.source_path
     );
@@ -211,7 +211,7 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
         "shard": shard.name,
         "offset": row.offset,
         "length": row.length,
-        "label": row.label,
+        "label": label_number(row.label),
         "class": class(row, manifest),
         "source_path": row.source_path,
         "format": row.image.map(|image| image.format.name()),

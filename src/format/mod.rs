@@ -226,7 +226,7 @@ const HELD_BYTES: usize = 4 << 20;
 /// Learns what a walk through a shard that nobody recorded meets.
 pub trait Visit {
     /// A sample, in shard order; and the name of its class, where the shard says it. Its label is
-    /// [`NO_LABEL`](crate::record::NO_LABEL) where the shard says none.
+    /// [`NO_LABEL`](crate::record::NO_LABEL) where the shard says no number.
     fn sample(&mut self, row: SampleRecord, class: Option<String>);
     /// Damage.
     fn found(&mut self, finding: Finding);
@@ -254,10 +254,12 @@ pub trait Layout: Send + Sync {
     }
     /// Bytes of a shard besides its samples.
     fn overhead_bytes(&self) -> u64;
-    /// Walks a shard that anybody made, unpacked, and says what is in it. Damage goes to `visit`; an error is a failed read.
+    /// Walks a shard that anybody made, unpacked, and says what is in it. `keys` begins the keys of samples that have none of their
+    /// own. Damage goes to `visit`; an error is a failed read.
     fn walk(
         &self,
         _name: &str,
+        _keys: &str,
         _shard: &mut (dyn Read + Send),
         _visit: &mut dyn Visit,
     ) -> std::io::Result<()> {
@@ -400,7 +402,7 @@ mod test {
 
     pub(super) fn walk(layout: &dyn Layout, mut bytes: &[u8]) -> Walked {
         let mut walked = Walked::default();
-        layout.walk("x", &mut bytes, &mut walked).unwrap();
+        layout.walk("x", "x", &mut bytes, &mut walked).unwrap();
         walked
     }
 

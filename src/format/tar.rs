@@ -206,6 +206,7 @@ impl Layout for Tar {
     fn walk(
         &self,
         name: &str,
+        _: &str,
         shard: &mut (dyn Read + Send),
         visit: &mut dyn Visit,
     ) -> io::Result<()> {
@@ -224,6 +225,26 @@ impl Layout for Tar {
 struct Gathered {
     key: Vec<u8>,
     row: SampleRecord,
+    class: Option<String>,
+}
+
+/// Why wids does not find a member's name or length. It reads headers by itself, and nothing of extended ones; magic numbers it
+/// does not look at.
+fn unread_by_wids(header: &[u8], path: &[u8]) -> Option<&'static str> {
+    let name = &header[..NAME_BYTES];
+    let end = name.iter().position(|&b| b == 0).unwrap_or(NAME_BYTES);
+    let binary_size = header[124] & 0x80 != 0;
+    if name[..end] != *path {
+        Some("extended or split name")
+    } else {
+        binary_size.then_some("size of 8 GiB or more")
+    }
+}
+
+/// Whether webdataset and energon skip a member of this name whatever its type: its first part is `__…__`.
+fn is_meta(path: &[u8]) -> bool {
+    let first = path.split(|&b| b == b'/').next().unwrap_or(path);
+    first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__")
 }
 
 /// Walks a tar made by anybody: headers, grouping of samples, end marker.
@@ -265,12 +286,8 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
             }
             continue;
         }
-        if &block[257..263] != b"ustar\0" {
-            let what = Finding::new(name, "not plain ustar: wids cannot read it");
-            visit.noted(what.sample(&shown).range(at, at + 512));
-        }
-        if start != at + 512 || path.len() > NAME_BYTES || block[345] != 0 {
-            let what = Finding::new(name, "extended or split name: wids cannot read it");
+        if let Some(why) = unread_by_wids(block, &path) {
+            let what = Finding::new(name, format!("{why}: wids cannot read it"));
             visit.noted(what.sample(&shown).range(at, at + 512));
         }
         content.clear();
@@ -294,6 +311,11 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
                 return Ok(());
             }
         }
+        if is_meta(&path) {
+            let what = Finding::new(name, "name begins with `__…__`, readers skip it");
+            visit.noted(what.sample(shown));
+            continue;
+        }
         let Some((key, field)) = split_member(&path) else {
             let what = Finding::new(name, "name has no field extension, readers skip it");
             visit.noted(what.sample(shown));
@@ -312,11 +334,12 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
                 ..SampleRecord::default()
             };
             let key = key.to_vec();
-            if let Some(before) = now.replace(Gathered { key, row }) {
-                visit.sample(before.row, None);
+            let class = None;
+            if let Some(before) = now.replace(Gathered { key, row, class }) {
+                visit.sample(before.row, before.class);
             }
         }
-        let Some(Gathered { row, .. }) = &mut now else {
+        let Some(Gathered { row, class, .. }) = &mut now else {
             continue;
         };
         let field = show(field);
@@ -326,7 +349,13 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
         }
         if field == "cls" {
             let text = String::from_utf8_lossy(&content);
-            row.label = text.trim().parse().unwrap_or(NO_LABEL);
+            let text = text.trim();
+            match text.parse::<i64>() {
+                Ok(label) => row.label = u32::try_from(label).unwrap_or(NO_LABEL),
+                // A name, unless nothing is there or it is no text at all.
+                Err(_) if content.len() as u64 == size => *class = Some(show(text.as_bytes())),
+                Err(_) => {}
+            }
         }
         if image_field(field.as_bytes()).is_some() && row.image.is_none() {
             row.source_path = SourcePath::new(path);
@@ -343,7 +372,7 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
         row.length = end - row.offset;
     }
     if let Some(last) = now {
-        visit.sample(last.row, None);
+        visit.sample(last.row, last.class);
     }
     // The rest is padding; the archive must have ended in two blocks of zeros, not merely in the end of the file.
     io::copy(&mut counted, &mut io::sink())?;
@@ -492,6 +521,28 @@ mod tests {
         assert_eq!(look(&bytes[..4200]).2, 1, "cut inside a member");
         let twice = [&bytes[..2560], &bytes[..2560], &ZEROS[..]].concat();
         assert_eq!(look(&twice).2, 2, "one sample twice in a row");
+    }
+
+    #[test]
+    fn members_that_readers_skip_are_no_samples() {
+        let (mut bytes, _) = pack(&tar(), &vector());
+        let shard = [&header("__meta__/a.txt", 0)[..], &bytes].concat();
+        let seen = crate::format::test::walk(&tar(), &shard);
+        assert_eq!((seen.rows.len(), seen.noted.len()), (2, 1));
+        assert_eq!(seen.rows[0].offset, 512);
+        for (name, is) in [
+            ("__x__/a", true),
+            ("__x__.jpg", false),
+            ("a/__x__/b", false),
+        ] {
+            assert_eq!(is_meta(name.as_bytes()), is, "{name}");
+        }
+        // GNU's magic is nothing to wids, a name in the prefix is.
+        bytes[257..265].copy_from_slice(b"ustar  \0");
+        assert_eq!(unread_by_wids(&bytes, b"000000.cls"), None);
+        assert!(unread_by_wids(&bytes, b"a/000000.cls").is_some());
+        bytes[124] = 0x80;
+        assert!(unread_by_wids(&bytes, b"000000.cls").is_some());
     }
 
     #[test]

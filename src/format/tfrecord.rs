@@ -309,10 +309,11 @@ impl Layout for TfRecord {
     fn walk(
         &self,
         name: &str,
+        keys: &str,
         shard: &mut (dyn Read + Send),
         visit: &mut dyn Visit,
     ) -> io::Result<()> {
-        walk(name, shard, visit)
+        walk(name, keys, shard, visit)
     }
 
     fn packer<'a>(&'a self, _: &'a Names) -> Result<Box<dyn Packer + 'a>> {
@@ -443,21 +444,26 @@ fn some(shard: &mut (dyn Read + Send), most: u64, into: &mut Vec<u8>) -> io::Res
     shard.take(most).read_to_end(into).map(drop)
 }
 
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+/// Whether a file begins with the length of a record and its checksum.
+pub fn begins_record(file: &[u8]) -> bool {
+    file.len() >= HEAD_BYTES as usize && u32_at(file, 8) == masked(crc32c(&file[..8]))
+}
+
 /// Walks a TFRecord file made by anybody: framing, checksums, and what each Example holds.
-fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io::Result<()> {
-    let stem = name
-        .rsplit('/')
-        .next()
-        .unwrap_or(name)
-        .split('.')
-        .next()
-        .unwrap_or(name);
-    let u32_at =
-        |bytes: &[u8], at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+fn walk(
+    name: &str,
+    keys: &str,
+    shard: &mut (dyn Read + Send),
+    visit: &mut dyn Visit,
+) -> io::Result<()> {
     let (mut head, mut data) = (Vec::new(), Vec::new());
     let mut offset = 0;
     for number in 0.. {
-        let key = format!("{stem}/{number:08}");
+        let key = format!("{keys}/{number:08}");
         let finding = |what: &str| Finding::new(name, what).sample(&key);
         some(shard, HEAD_BYTES, &mut head)?;
         if head.is_empty() {
@@ -469,7 +475,7 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
             return Ok(());
         }
         let length = u64::from_le_bytes(std::array::from_fn(|i| head[i]));
-        if u32_at(&head, 8) != masked(crc32c(&head[..8])) || length > MAX_EXAMPLE {
+        if !begins_record(&head) || length > MAX_EXAMPLE {
             // Without a length there is no next record.
             let what = finding("length of the record, by its crc32c: what follows cannot be read");
             visit.found(what.range(offset, offset + HEAD_BYTES));
@@ -509,6 +515,9 @@ fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io:
                     .and_then(|label| u32::try_from(label).ok())
                     .unwrap_or(NO_LABEL);
                 class = seen.text(&data, ["image/class/synset", "image/class/text"]);
+                if label.is_none() && class.is_none() {
+                    class = seen.text(&data, ["image/class/label", "label"]);
+                }
                 let file = seen.text(&data, ["image/filename", "file_name"]);
                 row.source_path = SourcePath::new(file.unwrap_or_default());
                 for (name, range) in seen.contents {

@@ -5,7 +5,7 @@
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use super::{Exporter, Facts, File, json, plain_tar};
+use super::{Common, Exporter, Facts, File, json, plain_tar};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::recipe::Recipe;
@@ -13,8 +13,6 @@ use crate::record::ShardRecord;
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
-/// Zero blocks at the end of a tar.
-const END_BYTES: u64 = 1024;
 /// Memory of a row in the database while it is made: the row, its parts and their places in four indexes.
 const ROW_BYTES: u64 = 900;
 
@@ -68,6 +66,32 @@ fn shards(split: &SplitEntry) -> Vec<String> {
     }
 }
 
+/// What energon makes of a sample: the most telling of its types whose fields every sample has.
+fn sample_type(facts: &Facts) -> String {
+    let images: Vec<&str> = facts.image_fields.iter().map(String::as_str).collect();
+    let image = images.join(",");
+    let typed = |class: &str, fields: &[(&str, &str)]| {
+        let fields = fields.iter();
+        let fields: String = fields.map(|(to, of)| format!("  {to}: {of}\n")).collect();
+        format!(
+            "sample_type:\n  __module__: megatron.energon\n  __class__: {class}\nfield_map:\n{fields}"
+        )
+    };
+    let has = |all: &Common, field: &str| all.fields.contains(field);
+    match &facts.all {
+        // Its decoder takes `cls` for a number.
+        Some(all) if all.image && all.number => typed(
+            "ImageClassificationSample",
+            &[("image", &image), ("label", "cls")],
+        ),
+        Some(all) if all.image && has(all, "txt") => {
+            typed("CaptioningSample", &[("image", &image), ("caption", "txt")])
+        }
+        Some(all) if all.image => typed("ImageSample", &[("image", &image)]),
+        _ => "__module__: megatron.energon\n__class__: CrudeWebdataset\n".to_owned(),
+    }
+}
+
 impl Exporter for Energon {
     fn check(&self, recipe: &Recipe) -> Result<(), String> {
         plain_tar(recipe, "energon")
@@ -78,7 +102,9 @@ impl Exporter for Energon {
     }
 
     fn shard(&self, record: &ShardRecord) -> Vec<u8> {
-        let end = record.bytes.saturating_sub(END_BYTES);
+        // What follows the last sample is as long as its writer liked: energon reads members up to here.
+        let end = record.samples.last();
+        let end = end.map_or(0, |row| row.offset + row.length);
         let offsets = record.samples.iter().map(|row| row.offset).chain([end]);
         offsets.flat_map(u64::to_le_bytes).collect()
     }
@@ -112,11 +138,7 @@ impl Exporter for Energon {
         }
         split.push_str("exclude: []\n");
 
-        let images: Vec<&str> = facts.image_fields.iter().map(String::as_str).collect();
-        let dataset = format!(
-            "sample_type:\n  __module__: megatron.energon\n  __class__: ImageClassificationSample\nfield_map:\n  image: {}\n  label: cls\n",
-            images.join(",")
-        );
+        let dataset = sample_type(facts);
         Ok(vec![
             (".nv-meta/.info.json".to_owned(), json(&info)?),
             (".nv-meta/split.yaml".to_owned(), split.into_bytes()),
@@ -244,6 +266,41 @@ mod tests {
         let name = Energon.shard_file(&entry.name);
         assert_eq!(name.as_deref(), Some("data/train-00000.tar.idx"));
         assert_eq!(Energon.shard(&record), expected);
+    }
+
+    #[test]
+    fn the_offsets_end_with_the_last_sample_however_the_tar_is_padded() {
+        let (_, mut record) = vector();
+        let plain = Energon.shard(&record);
+        record.bytes = 10_240;
+        assert_eq!(Energon.shard(&record), plain);
+        record.samples.clear();
+        assert_eq!(Energon.shard(&record), 0u64.to_le_bytes());
+    }
+
+    #[test]
+    fn a_sample_type_has_the_fields_that_every_sample_has() {
+        let facts = |fields: &[&str], number| Facts {
+            image_fields: ["jpg", "png"].map(str::to_owned).into(),
+            all: Some(Common {
+                fields: fields.iter().map(|name| (*name).to_owned()).collect(),
+                image: true,
+                number,
+            }),
+            ..Facts::default()
+        };
+        let class = |facts: &Facts| {
+            let text = sample_type(facts);
+            let class = text.split("__class__: ").nth(1).unwrap();
+            class.split('\n').next().unwrap().to_owned()
+        };
+        assert_eq!(
+            sample_type(&facts(&["cls", "txt"], true)),
+            "sample_type:\n  __module__: megatron.energon\n  __class__: ImageClassificationSample\nfield_map:\n  image: jpg,png\n  label: cls\n"
+        );
+        assert_eq!(class(&facts(&["txt"], false)), "CaptioningSample");
+        assert_eq!(class(&facts(&["cls"], false)), "ImageSample");
+        assert_eq!(class(&Facts::default()), "CrudeWebdataset");
     }
 
     #[test]

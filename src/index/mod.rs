@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::probe::{ImageFormat, image_field};
 use crate::recipe::{Compression, Format, Recipe};
-use crate::record::ShardRecord;
+use crate::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::store::{Sink, at_once};
 
 /// The indexes there are, under the names of `--index`.
@@ -45,19 +45,73 @@ pub struct Facts {
     pub image_fields: BTreeSet<String>,
     /// Formats of the images, where they were looked at.
     pub image_formats: BTreeSet<&'static str>,
+    /// What every sample has; `None` where there are no samples.
+    pub all: Option<Common>,
+}
+
+/// What every sample has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// Names of fields.
+    pub fields: BTreeSet<String>,
+    /// Whether each has an image.
+    pub image: bool,
+    /// Whether the `cls` of each is its label as a decimal number.
+    pub number: bool,
+}
+
+impl Common {
+    fn of(row: &SampleRecord) -> Self {
+        let field = |row: &FieldRecord| row.name.clone();
+        Self {
+            fields: row.fields.iter().map(field).collect(),
+            image: row.fields.iter().any(is_image),
+            number: has_number(row),
+        }
+    }
+
+    fn narrow(&mut self, row: &SampleRecord) {
+        let has = |name: &String| row.fields.iter().any(|field| field.name == *name);
+        self.fields.retain(has);
+        self.image &= row.fields.iter().any(is_image);
+        self.number &= has_number(row);
+    }
+
+    fn join(&mut self, other: &Common) {
+        self.fields.retain(|name| other.fields.contains(name));
+        self.image &= other.image;
+        self.number &= other.number;
+    }
+}
+
+fn is_image(field: &FieldRecord) -> bool {
+    image_field(field.name.as_bytes()).is_some()
+}
+
+/// Whether `cls` holds the label as a number: what it holds is known by its checksum.
+fn has_number(row: &SampleRecord) -> bool {
+    let number = row.label.to_string();
+    let is = |field: &&FieldRecord| {
+        let bytes = number.as_bytes();
+        field.crc32 == crc32fast::hash(bytes)
+            || field.crc32 == crc32fast::hash(&[bytes, b"\n"].concat())
+    };
+    let cls = row.fields.iter().find(|field| field.name == "cls");
+    row.label != NO_LABEL && cls.as_ref().is_some_and(is)
 }
 
 impl Facts {
     fn of(record: &ShardRecord) -> Self {
         let mut facts = Facts::default();
         for row in &record.samples {
+            match &mut facts.all {
+                Some(all) => all.narrow(row),
+                all => *all = Some(Common::of(row)),
+            }
             facts
                 .image_formats
                 .extend(row.image.map(|image| ImageFormat::name(image.format)));
-            let image = row
-                .fields
-                .iter()
-                .find(|field| image_field(field.name.as_bytes()).is_some());
+            let image = row.fields.iter().find(|field| is_image(field));
             if let Some(field) = image
                 && !facts.image_fields.contains(&field.name)
             {
@@ -65,6 +119,16 @@ impl Facts {
             }
         }
         facts
+    }
+
+    fn join(&mut self, other: Facts) {
+        self.image_fields.extend(other.image_fields);
+        self.image_formats.extend(other.image_formats);
+        match (&mut self.all, other.all) {
+            (Some(all), Some(other)) => all.join(&other),
+            (Some(_), None) => {}
+            (all, other) => *all = other,
+        }
     }
 }
 
@@ -157,21 +221,31 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Where a file of this name lies that is to be beside the shards.
-fn beside(manifest: &Manifest, name: &str) -> String {
-    let first = manifest
-        .shards()
-        .next()
-        .map(|(_, shard)| shard.name.as_str());
-    match first.and_then(|shard| shard.rsplit_once('/')) {
-        Some((dir, _)) => format!("{dir}/{name}"),
-        None => name.to_owned(),
-    }
+/// The directory of a name, with its slash; nothing for a name at the root.
+fn directory(name: &str) -> &str {
+    name.rsplit_once('/')
+        .map_or("", |(dir, _)| &name[..dir.len() + 1])
 }
 
-/// A name without the last of its extensions.
-fn stem(name: &str) -> &str {
-    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+/// The deepest directory that all shards lie in or below, with its slash; nothing for the root.
+fn common_directory(manifest: &Manifest) -> &str {
+    let mut names = manifest.shards().map(|(_, shard)| shard.name.as_str());
+    let first = names.next().map_or("", directory);
+    names.fold(first, |mut common, name| {
+        while !name.starts_with(common) {
+            common = directory(common.trim_end_matches('/'));
+        }
+        common
+    })
+}
+
+/// A shard's name without the extension that its readers replace by their own. Of a name that ends otherwise, as
+/// `x.tfrecord-00000-of-00002`, all of it: the shards of a dataset would else share one file.
+fn stem(shard: &str) -> &str {
+    let extension = |known| shard.strip_suffix(known);
+    extension(".tar")
+        .or_else(|| extension(".tfrecord"))
+        .unwrap_or(shard)
 }
 
 /// JSON as these files have it: indented, with a newline at the end.
@@ -246,8 +320,7 @@ pub fn export(
     let mut facts = Facts::default();
     for (some, seen) in described {
         files.extend(some);
-        facts.image_fields.extend(seen.image_fields);
-        facts.image_formats.extend(seen.image_formats);
+        facts.join(seen);
     }
     for (reader, exporter) in &exporters {
         let mut records = shards.iter().map(|shard| record(sink, shard));
@@ -310,6 +383,14 @@ fn vector() -> (ShardEntry, ShardRecord) {
 mod tests {
     use super::*;
 
+    fn manifest() -> Manifest {
+        let text = r#"{"kind":"shardpack-manifest","version":1,"name":"x","snapshot":1,"plan":"0","recipe":{"name":"x","format":"wds",
+            "order":"listed","seed":0,"cut":{"shards":1},"json":false,"sha256":false,"validate":"header","splits":[],"include":[],
+            "exclude":[],"labels":false,"allow_empty":false},"samples":0,"bytes":0,"classes":[],"splits":[{"name":"train","samples":0,
+            "bytes":0,"shards":[]}],"skipped":[],"odd":[]}"#;
+        Manifest::decode("m", text.as_bytes()).unwrap()
+    }
+
     #[test]
     fn every_name_is_found_and_no_other() {
         for name in names() {
@@ -327,6 +408,30 @@ mod tests {
     #[test]
     fn names_are_taken_apart() {
         assert_eq!(base("data/train-00000.tar"), "train-00000.tar");
+        assert_eq!(directory("data/train-00000.tar"), "data/");
+        assert_eq!(directory("train-00000.tar"), "");
         assert_eq!(stem("data/train-00000.tar"), "data/train-00000");
+        let numbered = "x.tfrecord-00000-of-00002";
+        assert_eq!(stem(numbered), numbered);
+        assert_eq!(stem("x.tfrecords"), "x.tfrecords");
+    }
+
+    #[test]
+    fn the_directory_of_all_shards_is_the_deepest_that_they_share() {
+        let of = |names: &[&str]| {
+            let mut manifest = manifest();
+            let (entry, _) = vector();
+            let named = |name: &&str| ShardEntry {
+                name: (*name).to_owned(),
+                ..entry.clone()
+            };
+            manifest.splits[0].shards = names.iter().map(named).collect();
+            common_directory(&manifest).to_owned()
+        };
+        assert_eq!(of(&["data/a.tar", "data/b.tar"]), "data/");
+        assert_eq!(of(&["a/train/0.tar", "a/val/0.tar"]), "a/");
+        assert_eq!(of(&["train/0.tar", "val/0.tar"]), "");
+        assert_eq!(of(&["ab/0.tar", "a/0.tar"]), "");
+        assert_eq!(of(&["0.tar", "a/0.tar"]), "");
     }
 }

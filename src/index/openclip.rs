@@ -1,10 +1,11 @@
 //! OpenCLIP: `sizes.json` beside the shards, samples by shard name.
 //!
-//! Source: open_clip `src/open_clip_train/data.py`.
+//! Source: open_clip `src/open_clip_train/data.py`. It looks beside the first shard that it is given and asks for base names, so that
+//! each directory of shards has a file of its own.
 
 use std::collections::BTreeMap;
 
-use super::{Exporter, Facts, File, base, beside, json, timm};
+use super::{Exporter, Facts, File, base, directory, json, timm};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::recipe::Recipe;
@@ -17,10 +18,12 @@ impl Exporter for OpenClip {
     }
 
     fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
-        let shards = manifest
-            .shards()
-            .map(|(_, shard)| (base(&shard.name), shard.samples));
-        let sizes: BTreeMap<&str, u64> = shards.collect();
-        Ok(vec![(beside(manifest, "sizes.json"), json(&sizes)?)])
+        let mut sizes: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
+        for (_, shard) in manifest.shards() {
+            let beside = sizes.entry(directory(&shard.name)).or_default();
+            beside.insert(base(&shard.name), shard.samples);
+        }
+        let file = |(dir, sizes)| Ok((format!("{dir}sizes.json"), json(&sizes)?));
+        sizes.into_iter().map(file).collect()
     }
 }

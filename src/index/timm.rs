@@ -1,14 +1,14 @@
-//! timm: `_info.json` beside the shards.
+//! timm: `_info.json` beside the shards, or in the directory that all of theirs lie in.
 //!
-//! Source: timm `data/readers/reader_wds.py`.
+//! Source: timm `data/readers/reader_wds.py`. Names of shards are relative to the file's own place.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Exporter, Facts, File, base, beside, json};
+use super::{Exporter, Facts, File, common_directory, json};
 use crate::error::Result;
-use crate::manifest::{Manifest, SplitEntry};
+use crate::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::recipe::{Compression, Format, Recipe};
 
 pub(super) struct Timm;
@@ -45,19 +45,19 @@ impl Exporter for Timm {
     }
 
     fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
-        fn split(split: &SplitEntry) -> (&str, Split<'_>) {
+        let dir = common_directory(manifest);
+        fn split<'a>(split: &'a SplitEntry, dir: &str) -> (&'a str, Split<'a>) {
+            let named = |shard: &'a ShardEntry| &shard.name[dir.len()..];
             let info = Split {
                 name: &split.name,
                 num_samples: split.samples,
-                filenames: split.shards.iter().map(|shard| base(&shard.name)).collect(),
+                filenames: split.shards.iter().map(named).collect(),
                 shard_lengths: split.shards.iter().map(|shard| shard.samples).collect(),
             };
             (&split.name, info)
         }
-        let splits = manifest.splits.iter().map(split).collect();
-        Ok(vec![(
-            beside(manifest, "_info.json"),
-            json(&Info { splits })?,
-        )])
+        let splits = manifest.splits.iter().map(|entry| split(entry, dir));
+        let splits = splits.collect();
+        Ok(vec![(format!("{dir}_info.json"), json(&Info { splits })?)])
     }
 }

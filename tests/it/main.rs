@@ -29,6 +29,8 @@ mod pod;
 mod labels;
 // Damage is found and named, at the level that promises it.
 mod verify;
+// Shards that somebody else made, and reader files that were there before.
+mod adopt;
 // One sample's whereabouts, and its bytes.
 mod inspect;
 // Flags, their environment twins, summaries, logs, help.

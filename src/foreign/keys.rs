@@ -1,0 +1,88 @@
+//! That no key is in two shards of others, with 16 bytes of memory a sample.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::record::{SampleRecord, ShardRecord};
+use crate::sample::key_hash;
+use crate::store::Sink;
+
+/// Keys named in a message.
+const NAMED: usize = 5;
+
+/// Hashes of all keys, each with the number of its shard.
+#[derive(Default)]
+pub(super) struct Keys(Mutex<Vec<(u64, u32)>>);
+
+impl Keys {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, u32)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the keys of a shard.
+    pub(super) fn add(&self, shard: usize, rows: &[SampleRecord]) {
+        let hashes = rows.iter().map(|row| (key_hash(&row.key), shard as u32));
+        self.lock().extend(hashes);
+    }
+
+    /// Refuses keys that are in two shards, some of them by name: the indexes of the shards are written by now.
+    pub(super) fn check(&self, sink: &dyn Sink, shards: &[&str], indexes: &[String]) -> Result<()> {
+        let mut keys = self.lock();
+        keys.sort_unstable();
+        let mut twice: Vec<(u64, u32, u32)> = keys
+            .windows(2)
+            .filter(|pair| pair[0].0 == pair[1].0)
+            .map(|pair| (pair[0].0, pair[0].1, pair[1].1))
+            .collect();
+        *keys = Vec::new();
+        // Shard by shard, so that few indexes are read; equal hashes of unequal keys are possible, and no mistake.
+        twice.sort_unstable_by_key(|&(hash, a, b)| (a, b, hash));
+        let mut named = Vec::new();
+        let mut equal = 0;
+        for same in twice.chunk_by(|x, y| (x.1, x.2) == (y.1, y.2)) {
+            let (a, b) = (same[0].1 as usize, same[0].2 as usize);
+            if named.len() == NAMED {
+                equal += same.len();
+                continue;
+            }
+            let of = |at: usize| keys_of(sink, &indexes[at], same);
+            let (first, second) = (of(a)?, of(b)?);
+            for (hash, key) in first {
+                if second.get(&hash) != Some(&key) {
+                    continue;
+                }
+                equal += 1;
+                if named.len() < NAMED {
+                    named.push(format!("\n  `{key}`: {} and {}", shards[a], shards[b]));
+                }
+            }
+        }
+        if equal == 0 {
+            return Ok(());
+        }
+        let more = match equal - named.len() {
+            0 => String::new(),
+            more => format!("\n  and {more} more"),
+        };
+        Err(Error::source_data(format!(
+            "{sink}: keys of samples must be unique over the dataset, and some are in two shards: index directories that repeat keys each alone, or make the keys differ{}{more}",
+            named.concat()
+        )))
+    }
+}
+
+/// The keys of a shard that have these hashes.
+fn keys_of(
+    sink: &dyn Sink,
+    index: &str,
+    hashes: &[(u64, u32, u32)],
+) -> Result<BTreeMap<u64, String>> {
+    let file = sink
+        .get(index)?
+        .ok_or_else(|| Error::failed(format!("{sink}/{index}: it vanished")))?;
+    let wanted: HashSet<u64> = hashes.iter().map(|(hash, ..)| *hash).collect();
+    let rows = ShardRecord::decode(index, &file)?.samples;
+    let hashed = rows.into_iter().map(|row| (key_hash(&row.key), row.key));
+    Ok(hashed.filter(|(hash, _)| wanted.contains(hash)).collect())
+}
