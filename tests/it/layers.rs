@@ -82,7 +82,7 @@ const UPWARDS: [(&str, &str, &str); 3] = [
 ];
 
 /// Libraries that are seen in one file only.
-const LIBRARIES: [(&str, &[&str]); 21] = [
+const LIBRARIES: [(&str, &[&str]); 23] = [
     ("clap", &["cli.rs"]),
     ("indicatif", &["progress.rs"]),
     ("signal_hook", &["signal.rs"]),
@@ -109,6 +109,7 @@ const LIBRARIES: [(&str, &[&str]); 21] = [
             "store/s3/list.rs",
             "store/s3/read.rs",
             "store/s3/trouble.rs",
+            "store/s3/watch.rs",
             "store/s3/write.rs",
         ],
     ),
@@ -128,16 +129,20 @@ const LIBRARIES: [(&str, &[&str]); 21] = [
     ("http", &["store/s3/client.rs", "store/s3/proxy.rs"]),
     ("hyper_util", &["store/s3/proxy.rs"]),
     ("rustls", &["store/s3/tls.rs"]),
+    ("aws_smithy_runtime_api", &["store/s3/watch.rs"]),
+    ("http_body", &["store/s3/watch.rs"]),
     (
         "tokio",
         &[
             "sync.rs",
             "store/s3/connection.rs",
             "store/s3/credentials.rs",
+            "store/s3/link.rs",
             "store/s3/list.rs",
             "store/s3/pace.rs",
             "store/s3/read.rs",
             "store/s3/tls.rs",
+            "store/s3/watch.rs",
             "store/s3/write.rs",
         ],
     ),

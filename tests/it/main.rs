@@ -1,5 +1,7 @@
 //! The binary from end to end, one module for each part of `src/` or verb it is about.
 
+#[path = "../../fixtures/limited_link.rs"]
+mod limited_link;
 #[path = "../../fixtures/s3_server/mod.rs"]
 mod s3_server;
 // Steps that fail, commands in between, containers.
@@ -45,6 +47,8 @@ mod s3;
 mod client;
 // Whose credentials S3 gets, and what happens when they cannot be had for a moment.
 mod credentials;
+// S3 behind links of little bandwidth, and servers that take their time.
+mod slow;
 // Whatever is changed is found.
 mod mutations;
 // What is damaged or missing is made again.

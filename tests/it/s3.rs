@@ -1058,3 +1058,32 @@ fn workers_share_a_plan_and_publish_sees_them_all() {
     shardpack_at(&bucket.server, &["publish", "s3://bucket/out"]).exits(0);
     bucket.is_converted();
 }
+
+#[test]
+fn what_a_server_with_another_clock_says_was_begun_now_is_young() {
+    const DAYS: i64 = 3 * 24 * 3600;
+    for clock_ahead in [-DAYS, DAYS] {
+        // A signature would be made by the server's clock, and refused by the one that checks it.
+        let options = Options {
+            clock_ahead,
+            anonymous: true,
+            ..Options::default()
+        };
+        let flags = ["--shard-size", "40KB", "--no-sign-request"];
+        let bucket = Bucket::new(small(), &flags, options);
+        bucket.convert(&[]).exits(0);
+        bucket.server.begin_upload(&bucket.shard());
+        let gc = shardpack_at(
+            &bucket.server,
+            &["gc", "s3://bucket/out", "--no-sign-request"],
+        );
+        gc.exits(0).says(&["removed 0 leftovers"]);
+        assert_eq!(bucket.server.uploads().len(), 1, "{clock_ahead}");
+        let mut all = at(
+            &bucket.server,
+            &["gc", "s3://bucket/out", "--no-sign-request"],
+        );
+        let gc = run(all.args(["--older-than", "0s", "--dry-run"]));
+        assert!(!gc.exits(0).out.contains("d old"), "{}", gc.out);
+    }
+}

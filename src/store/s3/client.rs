@@ -1,5 +1,6 @@
 //! The client: which server it talks to, as whom, and how connections to it are made.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::profile::ProfileFileCredentialsProvider;
@@ -18,6 +19,7 @@ use super::connection::S3Options;
 use super::credentials::{Keeper, Profiles};
 use super::proxy::Proxy;
 use super::tls::{http_client, trust};
+use super::watch::{Clock, Watched};
 use crate::error::{Error, Result};
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -35,6 +37,8 @@ pub(super) struct Server {
     pub(super) proxy: Option<String>,
     /// Nobody in between can touch what is sent to it.
     pub(super) untouchable: bool,
+    /// Its clock.
+    pub(super) clock: Arc<Clock>,
 }
 
 impl Server {
@@ -43,7 +47,7 @@ impl Server {
         let trust = trust(profiles.get("ca_bundle"))?;
         let to_credentials = Proxy::to_credentials();
         let http = http_client(to_credentials.as_ref(), &trust);
-        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http.clone());
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
         }
@@ -74,9 +78,12 @@ impl Server {
         }
         config.set_endpoint_url(endpoint.clone());
         // One pool of connections where both are made alike.
-        if proxy.is_some() || to_credentials.is_some() {
-            config = config.http_client(http_client(proxy.as_ref(), &trust));
-        }
+        let http = match proxy.is_some() || to_credentials.is_some() {
+            true => http_client(proxy.as_ref(), &trust),
+            false => http,
+        };
+        let clock = Arc::default();
+        config = config.http_client(Watched::over(http, &clock));
         let keeper = keeper(options, &shared);
         if let Some(keeper) = &keeper {
             // The keeper keeps them; a cache in front of it would not know when it has better ones.
@@ -95,6 +102,7 @@ impl Server {
             },
             proxy: proxy.map(|proxy| proxy.shown),
             endpoint: endpoint.as_deref().map(without_secrets),
+            clock,
         })
     }
 }

@@ -14,10 +14,12 @@ use tokio::runtime::Runtime;
 
 use super::client::Server;
 use super::credentials::Keeper;
+use super::link::{FIRST_DOWN, FIRST_UP, Link, Share};
 use super::pace::Pace;
 use super::read::Times;
 use super::tls::speaks_tls;
 use super::trouble::{Sort, Trouble};
+use super::watch::{Clock, watched};
 use crate::error::{Error, Result};
 use crate::progress::Counters;
 use crate::reactor::{Pending, promise};
@@ -116,6 +118,11 @@ pub(super) struct Connection {
     pub(super) client: Client,
     keeper: Option<Keeper>,
     pub(super) pace: Arc<Pace>,
+    /// What is on its way from the server, and to it.
+    pub(super) down: Arc<Link>,
+    up: Arc<Link>,
+    /// The server's.
+    pub(super) clock: Arc<Clock>,
     pub(super) times: Times,
     pub(super) options: S3Options,
     pub(super) counters: Arc<Counters>,
@@ -146,8 +153,31 @@ pub(super) struct Call {
     pub(super) action: &'static str,
     /// What it is about.
     pub(super) object: String,
-    /// Longest time of one attempt.
+    /// Longest time of an attempt in which nothing moves.
     pub(super) limit: Duration,
+    load: Load,
+}
+
+/// Bytes that an attempt moves, where they are many.
+#[derive(Clone, Copy)]
+enum Load {
+    None,
+    Up(u64),
+    Down(u64),
+}
+
+impl Call {
+    /// It brings so many bytes.
+    pub(super) fn down(self, bytes: u64) -> Self {
+        let load = Load::Down(bytes);
+        Self { load, ..self }
+    }
+
+    /// It takes so many bytes along.
+    pub(super) fn up(self, bytes: u64) -> Self {
+        let load = Load::Up(bytes);
+        Self { load, ..self }
+    }
 }
 
 impl Connection {
@@ -173,6 +203,9 @@ impl Connection {
             client: server.client,
             keeper: server.keeper,
             pace,
+            down: Link::new(FIRST_DOWN, options.request_timeout),
+            up: Link::new(FIRST_UP, options.request_timeout),
+            clock: server.clock,
             times: Times::default(),
             options,
             counters: Arc::clone(&access.counters),
@@ -197,12 +230,13 @@ impl Connection {
             .then_some(RequestPayer::Requester)
     }
 
-    /// A call whose attempts may take `--request-timeout`, and a second more for each MiB that goes over the wire.
-    pub(super) fn call(&self, action: &'static str, object: impl Into<String>, bytes: u64) -> Call {
+    /// A call whose attempts may stand still for `--request-timeout`.
+    pub(super) fn call(&self, action: &'static str, object: impl Into<String>) -> Call {
         Call {
             action,
             object: object.into(),
-            limit: self.options.request_timeout + Duration::from_secs(bytes >> 20),
+            limit: self.options.request_timeout,
+            load: Load::None,
         }
     }
 
@@ -241,21 +275,18 @@ impl Connection {
     where
         F: Future<Output = Result<T, Trouble>>,
     {
-        let begun = Instant::now();
         let mut attempts = 0;
+        // Time without success. Waiting for the link is none of it, nor is moving: an attempt counts for what it may stand still.
+        let mut spent = Duration::ZERO;
         loop {
             self.ready().await?;
             attempts += 1;
-            let trouble = match self.signer().await {
+            let trouble = match self.once(call, &mut spent, attempt()).await {
+                Ok(value) => {
+                    self.reached.store(true, Ordering::Relaxed);
+                    return Ok(value);
+                }
                 Err(trouble) => trouble,
-                Ok(()) => match tokio::time::timeout(call.limit, attempt()).await {
-                    Ok(Ok(value)) => {
-                        self.reached.store(true, Ordering::Relaxed);
-                        return Ok(value);
-                    }
-                    Ok(Err(trouble)) => trouble,
-                    Err(_) => Trouble::new(Sort::Timeout, "no answer in time"),
-                },
             };
             let trouble = self.judge(trouble).await;
             if trouble.status > 0 {
@@ -264,9 +295,8 @@ impl Connection {
             let longest = (BACKOFF.start * 2u32.pow(attempts.min(10) - 1)).min(BACKOFF.end);
             let wait = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
             let wait = trouble.wait.unwrap_or(wait).min(BACKOFF.end);
-            if !self.may_pass(&trouble, attempts)
-                || !self.is_patient(begun.elapsed() + wait, &trouble, attempts)
-            {
+            spent += wait;
+            if !self.may_pass(&trouble, attempts) || !self.is_patient(spent, &trouble, attempts) {
                 return Err(trouble);
             }
             self.counters.retry();
@@ -346,6 +376,45 @@ impl Connection {
                 then <= options.retry_for.min(options.request_timeout * 2)
                     && (known || attempts < FIRST_ATTEMPTS)
             }
+        }
+    }
+
+    /// Makes one attempt, with its share of the link, and adds to `spent` the time in which it may have stood still.
+    async fn once<T>(
+        &self,
+        call: &Call,
+        spent: &mut Duration,
+        attempt: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        let begun = Instant::now();
+        let signer = self.signer().await;
+        *spent += begun.elapsed();
+        signer?;
+        let share = self.share(call.load).await?;
+        let begun = Instant::now();
+        let result = match watched(call.limit, attempt).await {
+            Some(result) => result,
+            None => Err(Trouble::new(Sort::Timeout, "no answer in time")),
+        };
+        *spent += begun.elapsed().min(call.limit);
+        match (&share, &result) {
+            (Some(share), Ok(_)) => share.done(),
+            (Some(share), Err(trouble)) if trouble.sort == Sort::Timeout => share.timed_out(),
+            _ => {}
+        }
+        result
+    }
+
+    /// Waits until the link has room; an error when the run is to stop.
+    async fn share(&self, load: Load) -> Result<Option<Share>, Trouble> {
+        let (link, bytes) = match load {
+            Load::None => return Ok(None),
+            Load::Up(bytes) => (&self.up, bytes),
+            Load::Down(bytes) => (&self.down, bytes),
+        };
+        tokio::select! {
+            share = link.share(bytes) => Ok(Some(share)),
+            stopped = self.stopped() => Err(stopped),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Listing: each directory on its own, many at once, so that a tree of classes is no chain of pages.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use aws_sdk_s3::types::EncodingType;
 use tokio::sync::Semaphore;
@@ -24,7 +24,7 @@ pub(super) struct Key {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) tag: String,
-    /// Time since it was written; zero where the server does not say.
+    /// Time since it was written, by the server's clock; zero where the server does not say.
     pub(super) age: Duration,
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn page(
     next: Option<String>,
     most: Option<i32>,
 ) -> Result<Page> {
-    let call = connection.call(ACTION, location.object(prefix), 0);
+    let call = connection.call(ACTION, location.object(prefix));
     let answer = connection.attempt(&call, || async {
         let request = connection
             .client
@@ -178,10 +178,9 @@ pub(super) async fn page(
     let keys = answer.contents().iter().map(|object| {
         let tag = object.e_tag().unwrap_or_default().trim_matches('"');
         let size = u64::try_from(object.size().unwrap_or(0)).unwrap_or(0);
-        let written = object
+        let age = object
             .last_modified()
-            .and_then(|time| SystemTime::try_from(*time).ok());
-        let age = written.and_then(|written| written.elapsed().ok());
+            .map(|written| connection.clock.since(written));
         Key {
             name: name(object.key().unwrap_or_default()),
             size,

@@ -6,19 +6,21 @@
 mod client;
 mod connection;
 mod credentials;
+mod link;
 mod list;
 mod pace;
 mod proxy;
 mod read;
 mod tls;
 mod trouble;
+mod watch;
 mod write;
 
 use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -159,7 +161,7 @@ fn unplanned(connection: &Connection, object: &Object, trouble: &Trouble) -> Err
         ));
     }
     // What was planned was there.
-    let error = connection.explain(&connection.call(read::ACTION, name, 0), trouble);
+    let error = connection.explain(&connection.call(read::ACTION, name), trouble);
     error.known_to_have_been_there(&object.location)
 }
 
@@ -276,7 +278,7 @@ impl S3Sink {
     }
 
     fn explain(&self, action: &'static str, key: &str, trouble: &Trouble) -> Error {
-        let call = self.connection.call(action, self.location.object(key), 0);
+        let call = self.connection.call(action, self.location.object(key));
         self.connection.explain(&call, trouble)
     }
 
@@ -500,17 +502,15 @@ fn missing(connection: &Connection, object: &Object, trouble: &Trouble) -> Error
     if trouble.is_condition() {
         return Error::failed(format!("{name} was replaced while it was read: run again"));
     }
-    connection.explain(&connection.call(read::ACTION, name, 0), trouble)
+    connection.explain(&connection.call(read::ACTION, name), trouble)
 }
 
 impl S3Sink {
     /// Multipart uploads below the prefix that nobody has completed.
     async fn uploads(&self) -> Result<Vec<Leftover>> {
-        let call = self.connection.call(
-            "s3:ListBucketMultipartUploads",
-            self.location.to_string(),
-            0,
-        );
+        let call = self
+            .connection
+            .call("s3:ListBucketMultipartUploads", self.location.to_string());
         let mut found = Vec::new();
         let (mut key, mut id) = (None, None);
         loop {
@@ -542,12 +542,9 @@ impl S3Sink {
                 let Some(name) = key.strip_prefix(&self.location.prefix) else {
                     continue;
                 };
-                let begun = upload
+                let age = upload
                     .initiated()
-                    .and_then(|t| SystemTime::try_from(*t).ok());
-                let age = begun
-                    .and_then(|begun| begun.elapsed().ok())
-                    .unwrap_or(Duration::ZERO);
+                    .map_or(Duration::ZERO, |begun| self.connection.clock.since(begun));
                 found.push(Leftover {
                     name: name.to_owned(),
                     what: "unfinished multipart upload",

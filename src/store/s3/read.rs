@@ -2,7 +2,7 @@
 //!
 //! An object is asked for under its planned tag, its length is checked, and its body is compared with the checksum that the
 //! server keeps, where it keeps one. A body that ends early or stalls is asked for again like any failed request. A read that
-//! takes much longer than nearly all before it is asked for a second time, and whichever comes first is taken.
+//! stands still for much longer than nearly all before it took is asked for a second time, and whichever comes first is taken.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -15,6 +15,7 @@ use aws_sdk_s3::types::ChecksumMode;
 use super::Location;
 use super::connection::Connection;
 use super::trouble::{Sort, Trouble};
+use super::watch;
 use crate::buffer::{Buffer, Buffers};
 use crate::error::Result;
 use crate::reactor::Pending;
@@ -85,11 +86,9 @@ pub(super) async fn read(
     span: Span,
     buffers: &Buffers,
 ) -> Result<Buffer, Trouble> {
-    let call = connection.call(
-        ACTION,
-        object.location.object(&object.key),
-        span.length().unwrap_or(0),
-    );
+    let call = connection
+        .call(ACTION, object.location.object(&object.key))
+        .down(span.length().unwrap_or(0));
     // Only times of reads that are about latency can be compared with each other.
     let small = span.length().is_some_and(|length| length <= HEDGED_BYTES);
     let once = || async {
@@ -106,10 +105,17 @@ pub(super) async fn read(
         };
         let first = once();
         tokio::pin!(first);
-        tokio::select! {
-            result = &mut first => return result,
-            () = tokio::time::sleep(patience) => {}
+        // One that gets on is slow because the link is.
+        while watch::idle() < patience {
+            tokio::select! {
+                result = &mut first => return result,
+                () = tokio::time::sleep(patience.saturating_sub(watch::idle())) => {}
+            }
         }
+        // Where others wait for the link a second request would only take from them.
+        let Some(_room) = connection.down.try_share(span.length().unwrap_or(0)) else {
+            return first.await;
+        };
         if !connection.times.may_hedge() {
             return first.await;
         }
@@ -181,12 +187,11 @@ async fn once(
     let mut buffer = buffers.take();
     let into = buffer.room(room);
     let mut filled = 0;
-    let stall = connection.options.request_timeout;
     loop {
-        let piece = match tokio::time::timeout(stall, body.try_next()).await {
-            Ok(Ok(Some(piece))) => piece,
-            Ok(Ok(None)) => break,
-            Ok(Err(error)) => {
+        let piece = match body.try_next().await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break,
+            Err(error) => {
                 // The client library compares the body with the checksum that the server keeps.
                 let text = error.to_string().to_lowercase();
                 let sort = match text.contains("checksum") {
@@ -198,7 +203,6 @@ async fn once(
                     format!("the answer broke off after {filled} bytes"),
                 ));
             }
-            Err(_) => return Err(Trouble::new(Sort::Timeout, "the answer stalled")),
         };
         let Some(place) = into.get_mut(filled..filled + piece.len()) else {
             return Err(Trouble::new(

@@ -155,7 +155,9 @@ impl Writes {
         shard: bool,
     ) -> Result<Put, Trouble> {
         let connection = &self.connection;
-        let call = connection.call(ACTION, self.location.object(key), body.len() as u64);
+        let call = connection
+            .call(ACTION, self.location.object(key))
+            .up(body.len() as u64);
         let sum = crc_base64(crc32fast::hash(&body));
         let once = || async {
             let sums = !self.refuses_sums.load(Ordering::Relaxed);
@@ -277,7 +279,7 @@ impl Writes {
         shard: bool,
     ) -> Result<String, Trouble> {
         let connection = &self.connection;
-        let call = connection.call(ACTION, self.location.object(key), 0);
+        let call = connection.call(ACTION, self.location.object(key));
         let answer = connection.attempt(&call, || async {
             let request = connection
                 .client
@@ -310,7 +312,9 @@ impl Writes {
         sum: Option<u32>,
     ) -> Result<CompletedPart, Trouble> {
         let connection = &self.connection;
-        let call = connection.call(ACTION, self.location.object(key), body.len() as u64);
+        let call = connection
+            .call(ACTION, self.location.object(key))
+            .up(body.len() as u64);
         let sum = sum.map(crc_base64);
         let answer = connection.attempt(&call, || async {
             let request = connection
@@ -338,7 +342,7 @@ impl Writes {
     }
 
     fn completing(&self, key: &str) -> Call {
-        let mut call = self.connection.call(ACTION, self.location.object(key), 0);
+        let mut call = self.connection.call(ACTION, self.location.object(key));
         call.limit *= COMPLETE_TIMES;
         call
     }
@@ -462,7 +466,7 @@ impl Writes {
     pub(super) async fn discard(&self, key: &str, id: &str) -> Result<(), Trouble> {
         let call = self
             .connection
-            .call(ABORT_ACTION, self.location.object(key), 0);
+            .call(ABORT_ACTION, self.location.object(key));
         let result = self.connection.attempt(&call, || async {
             let request = self
                 .connection
@@ -484,7 +488,7 @@ impl Writes {
     pub(super) async fn remove(&self, key: &str) -> Result<(), Trouble> {
         let call = self
             .connection
-            .call(REMOVE_ACTION, self.location.object(key), 0);
+            .call(REMOVE_ACTION, self.location.object(key));
         let removed = self.connection.attempt(&call, || async {
             let request = self
                 .connection
@@ -506,7 +510,7 @@ impl Writes {
         if let Err(trouble) = self.remove(key).await {
             let call = self
                 .connection
-                .call(REMOVE_ACTION, self.location.object(key), 0);
+                .call(REMOVE_ACTION, self.location.object(key));
             tracing::warn!("{}", self.connection.explain(&call, &trouble));
         }
     }
@@ -536,7 +540,7 @@ pub(super) async fn head(
     location: &Location,
     key: &str,
 ) -> Result<Option<Head>, Trouble> {
-    let call = connection.call(super::read::ACTION, location.object(key), 0);
+    let call = connection.call(super::read::ACTION, location.object(key));
     let answer = connection.attempt(&call, || async {
         let request = connection
             .client
@@ -702,9 +706,7 @@ impl Shard {
             };
             let result = upload.get_or_try_init(begin).await;
             result.map(|_| ()).map_err(|trouble| {
-                let call = writes
-                    .connection
-                    .call(ACTION, writes.location.object(&key), 0);
+                let call = writes.connection.call(ACTION, writes.location.object(&key));
                 writes.connection.explain(&call, &trouble)
             })
         };
@@ -733,7 +735,6 @@ impl Shard {
                 return Err(Error::failed(format!("{key}: the upload was not begun")));
             };
             let sum = (upload.checksums != Checksums::None).then_some(sum);
-            let bytes = body.len() as u64;
             let part = writes
                 .part(&key, &upload.id, number, body.clone(), sum)
                 .await;
@@ -741,10 +742,9 @@ impl Shard {
             part.map_err(|trouble| {
                 failed.store(true, Ordering::Relaxed);
                 let object = writes.location.object(&key);
-                let call =
-                    writes
-                        .connection
-                        .call(ACTION, format!("{object}, part {number}"), bytes);
+                let call = writes
+                    .connection
+                    .call(ACTION, format!("{object}, part {number}"));
                 writes.connection.explain(&call, &trouble)
             })
         };
@@ -778,7 +778,7 @@ impl ShardWriter for Shard {
         if !self.in_parts {
             self.ended = true;
             let body = std::mem::take(&mut self.filling).freeze();
-            let call = connection.call(ACTION, writes.location.object(&self.key), 0);
+            let call = connection.call(ACTION, writes.location.object(&self.key));
             let put = connection.wait(writes.put(&self.key, body, false, self.shard));
             return match put {
                 Ok(_) => Ok(()),
