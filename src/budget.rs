@@ -215,7 +215,7 @@ mod tests {
 
     fn plan(shards: usize, samples: u64) -> Plan {
         let shard = |i| ShardPlan {
-            name: format!("data/train-{i:05}.tar"),
+            name: format!("data/train-{i:05}.tar").try_into().unwrap(),
             split: "train".into(),
             samples,
             bytes: 0,

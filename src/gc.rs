@@ -266,7 +266,7 @@ fn plan(sink: &dyn Sink, id: &str) -> Result<Option<(String, KnownPlan)>> {
     let plan = KnownPlan {
         digest: stored.digest,
         base: stored.plan.base.map(|base| base.plan),
-        shards: shards.map(|shard| shard.name).collect(),
+        shards: shards.map(|shard| shard.name.into()).collect(),
     };
     Ok(Some((id.to_owned(), plan)))
 }

@@ -62,8 +62,7 @@ impl Gone {
         }
         self.classes.entry(sample.label).or_default().add(tally);
         if gone {
-            let image = sample.image().map(|image| image.path.clone());
-            self.paths.push(image.unwrap_or_default());
+            self.paths.push(sample.path());
         }
     }
 

@@ -12,6 +12,7 @@ use crate::gone::{Allowed, Gone};
 use crate::history::Changes;
 use crate::index;
 use crate::manifest::{Manifest, ShardEntry};
+use crate::name::ObjectName;
 use crate::offenders::{First, NAMED};
 use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
 use crate::recipe::{Cut, Missing};
@@ -242,8 +243,7 @@ fn fates(
                 Became::Changed => "changed",
                 Became::Gone => "gone",
             };
-            let path = sample.image().map(|image| image.path.clone());
-            let path = path.unwrap_or_default();
+            let path = sample.path();
             problems.tell(what, &path, split);
             if became == Became::Changed {
                 changed.push(path);
@@ -363,7 +363,7 @@ fn decide(
     let mut covered = vec![false; ordered.len()];
     let mut rebuilt = Vec::new();
     let mut dropped = 0;
-    let mut stay: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut stay: BTreeMap<String, Vec<ObjectName>> = BTreeMap::new();
     for ((split, shard), fate) in shards.iter().zip(fates) {
         if merged.contains(shard.name.as_str()) {
             dropped += 1;
@@ -387,8 +387,10 @@ fn decide(
             };
             changes.rebuilt += 1;
             rebuilt.push(Rebuilt {
-                name: format!("data/{split}-{number:05}-g{generation}.{extension}"),
-                replaces: shard.name.clone(),
+                name: ObjectName::new(format!(
+                    "data/{split}-{number:05}-g{generation}.{extension}"
+                ))?,
+                replaces: ObjectName::new(shard.name.clone())?,
                 split: (*split).to_owned(),
                 entries: fate.present.clone(),
             });
@@ -396,7 +398,7 @@ fn decide(
             changes.kept += 1;
         }
         let of_split = stay.entry((*split).to_owned()).or_default();
-        of_split.push(shard.name.clone());
+        of_split.push(ObjectName::new(shard.name.clone())?);
     }
     let fresh: Vec<u32> = (0..ordered.len() as u32)
         .filter(|&number| !covered[number as usize])
@@ -438,7 +440,7 @@ fn decide(
             false => cuts(manifest),
         },
     };
-    let draft = ordered.cut_next(next);
+    let draft = ordered.cut_next(next)?;
     check_indexes(manifest, &draft.plan)?;
     Ok(Grown::Draft(Box::new(draft), changes))
 }
@@ -462,7 +464,7 @@ pub fn still_holds(
 }
 
 /// The plan of a destination where a plan was stored and nothing published, which this one takes the place of.
-pub fn start_over(newest: &Plan, ordered: Ordered) -> Draft {
+pub fn start_over(newest: &Plan, ordered: Ordered) -> Result<Draft> {
     let next = Next {
         generation: newest.generation + 1,
         splits: ordered.splits().to_vec(),

@@ -31,6 +31,7 @@ pub mod labels;
 pub mod listing;
 pub mod lookahead;
 pub mod manifest;
+pub mod name;
 pub mod offenders;
 pub mod pipeline;
 pub mod plan;

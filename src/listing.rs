@@ -4,7 +4,7 @@
 //! is a `String` or a `PathBuf` of its own. No rule about images or classes belongs here.
 
 use crate::offenders::{NAMED, and_more};
-use crate::sample::{SourcePath, Version};
+use crate::sample::{FilePath, SourcePath, Version};
 
 /// Everything a source holds below its root.
 #[derive(Debug, Default)]
@@ -104,10 +104,10 @@ pub struct Problem {
 
 impl Problem {
     /// A problem of `kind` at `path`; `detail` follows the path when it is told.
-    pub fn new(kind: ProblemKind, path: SourcePath, detail: impl Into<String>) -> Self {
+    pub fn new(kind: ProblemKind, path: impl Into<SourcePath>, detail: impl Into<String>) -> Self {
         Self {
             kind,
-            path,
+            path: path.into(),
             detail: detail.into(),
         }
     }
@@ -271,8 +271,8 @@ impl Dir {
     }
 
     /// The path of the file at `index` below the root.
-    pub fn path_of(&self, index: usize) -> SourcePath {
-        SourcePath::join(&self.path, self.file(index).name)
+    pub fn path_of(&self, index: usize) -> FilePath {
+        FilePath::below(&self.path, self.file(index).name)
     }
 
     /// Sorts the files by the given comparison of their names and gives spare memory back.

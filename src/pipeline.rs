@@ -369,10 +369,7 @@ impl Worker<'_> {
         if verdict != Verdict::Skip {
             self.shared.skipped.fetch_sub(1, Ordering::Relaxed);
         }
-        let path = sample
-            .image()
-            .map(|image| image.path.clone())
-            .unwrap_or_default();
+        let path = sample.path();
         let reason = error.to_string();
         // The list of offenders names the path itself.
         let reason = match reason.strip_prefix(&format!("{path}: ")) {
@@ -569,7 +566,7 @@ pub fn odd(sample: &Sample, image: Option<ImageInfo>) -> Option<Remark> {
     let named = ImageFormat::of_extension(&field.name)?;
     (actual != named).then(|| Remark {
         key: sample.key.clone(),
-        path: field.path.clone(),
+        path: sample.path(),
         reason: format!("is {}, named as {}", actual.name(), named.name()),
     })
 }

@@ -14,9 +14,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::{About, Layout};
 use crate::listing::{Problem, ProblemKind, render};
+use crate::name::ObjectName;
 use crate::recipe::{Cut, Missing, Names, Order, Recipe, filling};
 use crate::sample::{Field, Sample, SourcePath, hex};
 use crate::scan::{Entry, Notes, Scan};
@@ -26,12 +27,12 @@ use crate::scheduler::Worker;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardPlan {
     /// Name below the destination.
-    pub name: String,
+    pub name: ObjectName,
     /// Split it belongs to.
     pub split: String,
     /// The published shard whose place it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<String>,
+    pub replaces: Option<ObjectName>,
     /// Samples in it.
     pub samples: u64,
     /// Its length in bytes, not compressed, if nothing is skipped: exact, but for what only the headers of images decide.
@@ -53,7 +54,7 @@ pub struct Base {
     pub plan: String,
     /// The shards of it that stay or whose place others take, in order, by split: none if all is made anew.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub shards: BTreeMap<String, Vec<String>>,
+    pub shards: BTreeMap<String, Vec<ObjectName>>,
 }
 
 fn first_generation() -> u64 {
@@ -152,7 +153,7 @@ impl Plan {
             .collect();
         let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (split, stay) in self.base.iter().flat_map(|base| &base.shards) {
-            let stay = stay.iter().map(String::as_str);
+            let stay = stay.iter().map(ObjectName::as_str);
             let stay = stay.map(|name| places.get(name).copied().unwrap_or(name));
             names.insert(split, stay.collect());
         }
@@ -219,9 +220,9 @@ pub struct Next {
 #[derive(Debug)]
 pub struct Rebuilt {
     /// Its new name.
-    pub name: String,
+    pub name: ObjectName,
     /// The shard whose place it takes.
-    pub replaces: String,
+    pub replaces: ObjectName,
     /// Its split.
     pub split: String,
     /// Its samples, in order.
@@ -325,7 +326,7 @@ impl Ordered {
     }
 
     /// Cuts all samples into the shards of a first plan.
-    pub fn cut(self) -> Draft {
+    pub fn cut(self) -> Result<Draft> {
         let splits = self.scan.splits.clone();
         self.cut_next(Next {
             generation: 1,
@@ -335,7 +336,7 @@ impl Ordered {
     }
 
     /// Cuts samples into new shards, beside those that are made again.
-    pub fn cut_next(mut self, mut next: Next) -> Draft {
+    pub fn cut_next(mut self, mut next: Next) -> Result<Draft> {
         let layout = self.recipe.layout();
         let overhead = layout.overhead_bytes();
         let extension = self.recipe.extension();
@@ -350,21 +351,22 @@ impl Ordered {
             entries, splits, ..
         } = &self.scan;
         let mut made: Vec<(ShardPlan, Range<usize>)> = Vec::new();
-        let shard = |name: String, split: &str, replaces: Option<String>, range: Range<usize>| {
-            let bytes: u64 = entries[range.clone()].iter().map(|e| e.bytes).sum();
-            let plan = ShardPlan {
-                name,
-                split: split.to_owned(),
-                replaces,
-                samples: range.len() as u64,
-                bytes: overhead + bytes,
-                source_bytes: 0,
-                listing: String::new(),
-                listing_bytes: 0,
-                unversioned: String::new(),
+        let shard =
+            |name: ObjectName, split: &str, replaces: Option<ObjectName>, range: Range<usize>| {
+                let bytes: u64 = entries[range.clone()].iter().map(|e| e.bytes).sum();
+                let plan = ShardPlan {
+                    name,
+                    split: split.to_owned(),
+                    replaces,
+                    samples: range.len() as u64,
+                    bytes: overhead + bytes,
+                    source_bytes: 0,
+                    listing: String::new(),
+                    listing_bytes: 0,
+                    unversioned: String::new(),
+                };
+                (plan, range)
             };
-            (plan, range)
-        };
         let mut first_fresh = 0;
         for again in next.rebuilt {
             let range = first_fresh..first_fresh + again.entries.len();
@@ -380,7 +382,7 @@ impl Ordered {
             for range in cut(&fresh[begin..end], |e| e.bytes, overhead, by) {
                 let from = first_fresh + begin;
                 let range = from + range.start..from + range.end;
-                let name = format!("data/{split}-{free:05}.{extension}");
+                let name = ObjectName::new(format!("data/{split}-{free:05}.{extension}"))?;
                 made.push(shard(name, split, None, range));
                 *free += 1;
             }
@@ -409,13 +411,13 @@ impl Ordered {
             splits: next.splits,
             shards,
         };
-        Draft {
+        Ok(Draft {
             id: plan.id(),
             digest: plan.digest(),
             plan,
             scan: self.scan,
             ranges,
-        }
+        })
     }
 }
 
@@ -438,7 +440,7 @@ impl Draft {
     /// `texts` are what the classes are called for people: empty, or one for each class.
     pub fn new(scan: Scan, recipe: Recipe, texts: Vec<String>) -> Result<Self> {
         let source = scan.fingerprint(&texts);
-        Ordered::new(scan, recipe, texts, source).map(Ordered::cut)
+        Ordered::new(scan, recipe, texts, source)?.cut()
     }
 
     /// What was seen besides samples.
@@ -578,9 +580,10 @@ pub fn parse_lines(name: &str, lines: &[u8]) -> Result<Vec<Sample>> {
         .into_iter()
         .collect::<Result<_, _>>()
         .map_err(|error| {
-            Error::failed(format!(
-                "{name}: the plan's list of samples cannot be read: {error}"
-            ))
+            Error::new(
+                Kind::Damage,
+                format!("{name}: the plan's list of samples cannot be read: {error}: make the plan again"),
+            )
         })
 }
 

@@ -143,7 +143,7 @@ fn made(sink: &dyn Sink, stored: &Stored) -> Result<Made> {
         .iter()
         .zip(&records)
         .filter(|(_, record)| record.is_none())
-        .map(|(shard, _)| shard.name.clone())
+        .map(|(shard, _)| shard.name.to_string())
         .collect();
     let entries = records
         .into_iter()

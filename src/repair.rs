@@ -136,7 +136,7 @@ impl Repair<'_> {
             let done = resume::done(self.sink, stored, &shards)?;
             for shard in shards.into_iter().filter(|&shard| done[shard].is_none()) {
                 let name = &stored.plan.shards[shard].name;
-                if there.contains(name)
+                if there.contains(name.as_str())
                     && let Some(file) = self.index_from_shard(stored, shard, None)?
                 {
                     self.put(&index_name(name), &file, mended)?;
@@ -537,7 +537,7 @@ fn row_of(recipe: &Recipe, walked: SampleRecord, sample: &Sample) -> Option<Samp
     Some(SampleRecord {
         key: sample.key.clone(),
         label: sample.label,
-        source_path: image.path.clone(),
+        source_path: image.path.clone().into(),
         offset: walked.offset,
         length: walked.length,
         image: walked.image.filter(|_| looked),

@@ -14,7 +14,8 @@ pub const MAX_KEY_BYTES: usize = 80;
 /// Longest field name in bytes.
 pub const MAX_FIELD_BYTES: usize = 19;
 
-/// A path relative to the source's root, `/`-separated, of any bytes but NUL.
+/// A path as a source, a shard or an index tells it, `/`-separated, of any bytes: for people, for comparing and for indexes. It may say
+/// anything; what is opened is a [`FilePath`].
 ///
 /// Shown with `\xNN` for what is not UTF-8 and for control characters; serialised as a string, or as
 /// `{"hex": "…"}` when it is not UTF-8, so nothing is lost.
@@ -159,6 +160,58 @@ impl<'de> Deserialize<'de> for SourcePath {
     }
 }
 
+/// The path of a file below the source's root. It cannot lead out of it, wherever it was read: it is relative, and no part of it is empty, `.`
+/// or `..`. Symbolic links below the root are followed all the same, because people build sources of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "SourcePath", into = "SourcePath")]
+pub struct FilePath(SourcePath);
+
+impl FilePath {
+    /// The file of this name in a directory below the root; `dir` is empty for the root. What no listing gives, a name that leads
+    /// elsewhere, becomes the empty path: no file has it.
+    pub fn below(dir: &[u8], name: &[u8]) -> Self {
+        Self::try_from(SourcePath::join(dir, name)).unwrap_or_default()
+    }
+}
+
+impl TryFrom<SourcePath> for FilePath {
+    type Error = String;
+
+    fn try_from(path: SourcePath) -> Result<Self, String> {
+        let leads_out = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
+        match path.0.split(|&b| b == b'/').any(leads_out) {
+            true => Err(format!("`{path}` is no path of a file below a source")),
+            false => Ok(Self(path)),
+        }
+    }
+}
+
+impl std::ops::Deref for FilePath {
+    type Target = SourcePath;
+
+    fn deref(&self) -> &SourcePath {
+        &self.0
+    }
+}
+
+impl From<FilePath> for SourcePath {
+    fn from(path: FilePath) -> Self {
+        path.0
+    }
+}
+
+impl fmt::Display for FilePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl fmt::Debug for FilePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
 /// What tells one state of a source file from another, besides its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -222,9 +275,10 @@ impl<'de> Deserialize<'de> for Version {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
     /// Field name: the normalised, lower-case extension.
+    #[serde(deserialize_with = "field_name")]
     pub name: String,
     /// Where the file is, below the source's root.
-    pub path: SourcePath,
+    pub path: FilePath,
     /// Length in bytes.
     pub size: u64,
     /// State of the file at planning time.
@@ -235,6 +289,7 @@ pub struct Field {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Unique over the dataset; see [`key`].
+    #[serde(deserialize_with = "sample_key")]
     pub key: String,
     /// Class number, 0-based.
     pub label: u32,
@@ -246,6 +301,43 @@ impl Sample {
     /// The field that holds the image.
     pub fn image(&self) -> Option<&Field> {
         self.fields.first()
+    }
+
+    /// The path of the image, to be told.
+    pub fn path(&self) -> SourcePath {
+        let image = self.image().map(|image| image.path.clone());
+        image.unwrap_or_default().into()
+    }
+}
+
+/// Reads a key: it becomes the name of a member of a tar, and is of the form that [`key`] gives.
+fn sample_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let key = String::deserialize(deserializer)?;
+    let plain = |part: &str| {
+        let bytes = part.bytes();
+        !part.is_empty()
+            && bytes
+                .into_iter()
+                .all(|b| b.is_ascii_alphanumeric() || b"_-~".contains(&b))
+    };
+    match key.len() <= MAX_KEY_BYTES && key.split('/').all(plain) {
+        true => Ok(key),
+        false => Err(de::Error::custom(format!(
+            "`{}` is no key of a sample",
+            show(key.as_bytes())
+        ))),
+    }
+}
+
+/// Reads the name of a field, the end of such a name.
+fn field_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    match sidecar_field(name.as_bytes()).as_deref() == Some(&name) {
+        true => Ok(name),
+        false => Err(de::Error::custom(format!(
+            "`{}` is no name of a field",
+            show(name.as_bytes())
+        ))),
     }
 }
 
@@ -381,6 +473,67 @@ mod tests {
     }
 
     #[test]
+    fn nothing_that_is_read_leads_out_of_the_source() {
+        let text = |key: &str, name: &str, path: &str| {
+            format!(
+                r#"{{"key":"{key}","label":0,"fields":[{{"name":"{name}","path":{path},"size":1,"version":"mtime:0"}}]}}"#
+            )
+        };
+        let read = |text: String| serde_json::from_str::<Sample>(&text).map_err(|e| e.to_string());
+        let plain = text("cat/1", "jpg", r#""cat/..1.jpg""#);
+        assert_eq!(
+            read(plain).unwrap().fields[0].path.to_string(),
+            "cat/..1.jpg"
+        );
+        for path in [
+            "../x",
+            "/etc/passwd",
+            "a/../../x",
+            "a//x",
+            "./x",
+            "a/.",
+            "..",
+            ".",
+            "",
+            "a/",
+            "\\u0000/../x",
+        ] {
+            let error = read(text("cat/1", "jpg", &format!("\"{path}\""))).unwrap_err();
+            assert!(
+                error.contains("is no path of a file below a source"),
+                "{path}: {error}"
+            );
+        }
+        // `../\xff`
+        let error = read(text("cat/1", "jpg", r#"{"hex":"2e2e2fff"}"#)).unwrap_err();
+        assert!(
+            error.contains("is no path of a file below a source"),
+            "{error}"
+        );
+        for key in [
+            "../cat",
+            "/cat",
+            "cat//1",
+            "",
+            "cat/",
+            "a.b",
+            "a b",
+            "é",
+            "a/./b",
+            &"a".repeat(81),
+        ] {
+            let error = read(text(key, "jpg", r#""x.jpg""#)).unwrap_err();
+            assert!(error.contains("is no key of a sample"), "{key}: {error}");
+        }
+        for name in ["", "../jpg", "j/pg", "JPG", "a.b", "aaaaaaaaaaaaaaaaaaaa"] {
+            let error = read(text("cat/1", name, r#""x.jpg""#)).unwrap_err();
+            assert!(error.contains("is no name of a field"), "{name}: {error}");
+        }
+        assert_eq!(*FilePath::below(b"a", b"../x"), SourcePath::default());
+        assert_eq!(FilePath::below(b"", b"x").as_bytes(), b"x");
+    }
+
+    #[test]
     fn sidecar_names_are_lower_case_or_refused() {
         assert_eq!(sidecar_field(b"JSON").as_deref(), Some("json"));
         assert_eq!(sidecar_field(b"jpg~"), None);
@@ -402,6 +555,24 @@ mod tests {
             prop_assert!(ka.len() <= MAX_KEY_BYTES);
             prop_assert!(ka.bytes().all(|c| c.is_ascii_alphanumeric() || b"_-~/".contains(&c)));
             prop_assert!(!ka.split('/').any(|c| c.starts_with("__")));
+        }
+
+        #[test]
+        fn what_keys_are_made_is_read_again(dir in proptest::collection::vec(1u8..=255, 1..90), stem in proptest::collection::vec(1u8..=255, 1..90)) {
+            let slashless = |v: &[u8]| -> Vec<u8> { v.iter().map(|&x| if x == b'/' { b'.' } else { x }).collect() };
+            let (dir, stem) = (slashless(&dir), slashless(&stem));
+            let sample = Sample {
+                key: key(&dir, &stem),
+                label: 0,
+                fields: vec![Field {
+                    name: "jpg".into(),
+                    path: FilePath::below(b"", &[b"x".as_slice(), &stem].concat()),
+                    size: 1,
+                    version: Version::Mtime(0),
+                }],
+            };
+            let text = serde_json::to_string(&sample).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Sample>(&text).unwrap(), sample);
         }
 
         #[test]

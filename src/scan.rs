@@ -336,7 +336,12 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    fn problem(&mut self, kind: ProblemKind, path: SourcePath, detail: impl Into<String>) {
+    fn problem(
+        &mut self,
+        kind: ProblemKind,
+        path: impl Into<SourcePath>,
+        detail: impl Into<String>,
+    ) {
         self.problems.push(Problem::new(kind, path, detail));
     }
 

@@ -856,7 +856,7 @@ fn not_as_planned(
     let of = |stored: &Stored| -> HashMap<String, u64> {
         let shards = stored.plan.shards.iter();
         shards
-            .map(|shard| (shard.name.clone(), shard.samples))
+            .map(|shard| (shard.name.to_string(), shard.samples))
             .collect()
     };
     let planned: HashMap<&str, _> = plans

@@ -236,7 +236,7 @@ impl Now<'_> {
             ));
         }
         let all = self.all();
-        Ok(Standing::new(self.ordered()?.cut(), all))
+        Ok(Standing::new(self.ordered()?.cut()?, all))
     }
 
     /// What there is to do where a plan is that nothing was published of.
@@ -258,7 +258,7 @@ impl Now<'_> {
         let all = self.all();
         if self.planning.growth.full && !unchanged {
             return Ok(Standing::new(
-                start_over(&newest.plan, self.ordered()?),
+                start_over(&newest.plan, self.ordered()?)?,
                 all,
             ));
         }
@@ -271,7 +271,7 @@ impl Now<'_> {
         if goes_on && still_holds(sink, &newest, &ordered, stop)? {
             return Ok(Standing::Begun(Box::new(newest), Since::More));
         }
-        Ok(Standing::new(ordered.cut(), all))
+        Ok(Standing::new(ordered.cut()?, all))
     }
 
     /// What there is to do where something is published.

@@ -10,7 +10,7 @@ use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Draft;
 use crate::repair::{Mended, Origin, Repair};
 use crate::resume::{self, Stored};
-use crate::sample::{Field, SourcePath};
+use crate::sample::{Field, FilePath};
 use crate::scan::scan;
 use crate::settings::{Running, rules_of};
 use crate::store::{self, Sink, Source};
@@ -116,7 +116,7 @@ fn revised(
             planned.push((number, resume::samples(sink, &stored, number)?));
         }
     }
-    let mut fields: HashMap<SourcePath, &mut Field> = planned
+    let mut fields: HashMap<FilePath, &mut Field> = planned
         .iter_mut()
         .flat_map(|(_, samples)| samples)
         .flat_map(|sample| &mut sample.fields)

@@ -22,6 +22,7 @@ use crate::reactor::Pending;
 use crate::sample::Field;
 use crate::signal::Stop;
 
+pub use crate::name::check_name;
 pub use s3::{Network, S3Options};
 
 /// Where samples come from.
@@ -321,26 +322,6 @@ pub fn at_once<T: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Refuses a name that could leave the root it is used under, or change a terminal it is shown on: manifests and records are untrusted.
-pub fn check_name(name: &str) -> Result<()> {
-    let ok = !name.is_empty()
-        && !name.chars().any(char::is_control)
-        && name
-            .split('/')
-            .all(|part| !part.is_empty() && part != "." && part != "..");
-    if ok {
-        Ok(())
-    } else {
-        Err(Error::new(
-            crate::error::Kind::Damage,
-            format!(
-                "`{}` is no name for an object of a dataset",
-                crate::sample::show(name.as_bytes())
-            ),
-        ))
-    }
-}
-
 #[cfg(test)]
 #[path = "../../fixtures/s3_server/mod.rs"]
 pub(crate) mod s3_server;
@@ -512,7 +493,7 @@ mod tests {
         let mut stream = source.stream(&field).unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).is_err());
         let gone = Field {
-            path: crate::sample::SourcePath::new("c/gone.jpg"),
+            path: crate::sample::FilePath::below(b"c", b"gone.jpg"),
             ..field
         };
         refused(source.start(&gone).wait().unwrap_err(), "c/gone.jpg");

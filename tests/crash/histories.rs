@@ -12,6 +12,7 @@ use std::time::Instant;
 use super::*;
 use crate::error::Kind;
 use crate::manifest::{IndexFile, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
+use crate::name::ObjectName;
 use crate::plan::{Base, PLAN_KIND, Plan, ShardPlan};
 use crate::record::index_name;
 use crate::resume::{Part, Stored, claim_name, plan_file};
@@ -176,7 +177,7 @@ impl Destination {
             .owner()
             .into_iter()
             .flat_map(|owner| &owner.plan.shards);
-        let mut names: Vec<String> = planned.map(|shard| shard.name.clone()).collect();
+        let mut names: Vec<String> = planned.map(|shard| shard.name.to_string()).collect();
         let start = self
             .owner()
             .and_then(|o| o.plan.numbers.get(SPLIT).copied());
@@ -199,10 +200,10 @@ impl Destination {
                     let number = &name["data/train-".len()..][..5];
                     let new = format!("data/train-{number}-g{generation}.tar");
                     shards.push((new, Some(name.clone())));
-                    stay.push(name.clone());
+                    stay.push(object(name));
                 }
                 1 => {}
-                _ => stay.push(name.clone()),
+                _ => stay.push(object(name)),
             }
         }
         let numbers = [(SPLIT.to_owned(), next)].into();
@@ -210,10 +211,10 @@ impl Destination {
             shards.push((format!("data/train-{:05}.tar", next + number), None));
         }
         self.drafts += 1;
-        let shard = |(name, replaces)| ShardPlan {
-            name,
+        let shard = |(name, replaces): (String, Option<String>)| ShardPlan {
+            name: object(&name),
             split: SPLIT.to_owned(),
-            replaces,
+            replaces: replaces.as_deref().map(object),
             samples: 1,
             bytes: 1,
             source_bytes: 1,
@@ -327,7 +328,7 @@ impl Destination {
         let work = self.work[at].clone();
         if work.claimed {
             for shard in &work.plan.shards {
-                for name in [shard.name.clone(), index_name(&shard.name)] {
+                for name in [shard.name.to_string(), index_name(&shard.name)] {
                     let content = content(&work.digest, &name);
                     self.put(&name, content);
                 }
@@ -340,7 +341,7 @@ impl Destination {
     /// Somebody looks whether all shards of a plan are there, to publish it.
     fn prepare(&mut self) {
         let there = |shard: &ShardPlan| {
-            self.objects.contains_key(&shard.name)
+            self.objects.contains_key(shard.name.as_str())
                 && self.objects.contains_key(&index_name(&shard.name))
         };
         let base = self.newest();
@@ -369,7 +370,7 @@ impl Destination {
             })
             .chain(work.plan.shards.iter().map(|shard| {
                 let entry = ShardEntry {
-                    name: shard.name.clone(),
+                    name: shard.name.to_string(),
                     samples: 1,
                     bytes: 1,
                     unpacked_bytes: None,
@@ -778,6 +779,10 @@ impl Sink for Shop<'_> {
     fn check_apart(&self, _: &str) -> Result<()> {
         not_asked()
     }
+}
+
+fn object(name: &str) -> ObjectName {
+    ObjectName::new(name).unwrap()
 }
 
 fn rules(random: &mut fastrand::Rng) -> Rules {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use shardpack::name::ObjectName;
 use shardpack::resume::Stored;
 
 use crate::support::*;
@@ -208,6 +209,16 @@ impl Victim {
 
     /// Another plan under a sound id, claimed.
     fn with_plan(&mut self, what: &str, change: impl FnOnce(&mut Stored)) {
+        self.with_plan_text(what, change, |text| text);
+    }
+
+    /// The same with a text that no plan of ours has.
+    fn with_plan_text(
+        &mut self,
+        what: &str,
+        change: impl FnOnce(&mut Stored),
+        edit: impl FnOnce(String) -> String,
+    ) {
         let plans = self.path("_shardpack/plan");
         let plan = files(&plans)
             .into_iter()
@@ -223,7 +234,7 @@ impl Victim {
         fs::rename(plan.parent().unwrap(), &there).unwrap();
         fs::write(
             there.join("plan.json"),
-            serde_json::to_vec(&stored).unwrap(),
+            edit(serde_json::to_string(&stored).unwrap()),
         )
         .unwrap();
         let claim = json!({"kind": "shardpack-claim", "plan_id": stored.id}).to_string();
@@ -377,7 +388,24 @@ fn a_plan_that_was_made_to_harm_leads_nowhere() {
     let mut victim = Victim::new(&[]);
     for name in names().into_iter().take(19) {
         let what = format!("shard {name:?}");
-        victim.with_plan(&what, |stored| stored.plan.shards[0].name.clone_from(&name));
+        let Err(error) = ObjectName::new(name.as_str()) else {
+            let name = ObjectName::new(name).unwrap();
+            victim.with_plan(&what, |stored| stored.plan.shards[0].name = name);
+            continue;
+        };
+        assert!(error.to_string().contains("is no name for an object"));
+        let name = serde_json::to_string(&name).unwrap();
+        for (place, text) in [
+            ("name", r#""name":"data/train-00000.tar""#.to_owned()),
+            ("split", r#""split":"train""#.to_owned()),
+        ] {
+            let edit = |plan: String| {
+                let edited = plan.replacen(&text, &format!(r#""{place}":{name}"#), 1);
+                assert_ne!(plan, edited);
+                edited
+            };
+            victim.with_plan_text(&what, |_| {}, edit);
+        }
     }
     for name in ["../outside", "/etc", "a/../..", "\0"] {
         victim.with_plan(&format!("split {name:?}"), |stored| {
@@ -405,7 +433,7 @@ fn a_plan_that_was_made_to_harm_leads_nowhere() {
             s.plan.numbers.insert("train".to_owned(), number);
         });
         victim.with_plan(&what("shard"), |s| {
-            s.plan.shards[0].name = format!("data/train-{number}.tar");
+            s.plan.shards[0].name = format!("data/train-{number}.tar").try_into().unwrap();
         });
     }
     victim.ends();
@@ -574,4 +602,116 @@ fn links_and_pipes_in_a_destination_do_no_harm() {
     file.set_len(1 << 40).unwrap();
     victim.survives("an index with a hole of a terabyte");
     victim.ends();
+}
+
+/// Changes the samples that a stored plan lists for its first shard, with all digests, ids and claims made right.
+fn with_samples(victim: &mut Victim, change: &dyn Fn(&mut Value)) -> std::path::PathBuf {
+    use sha2::{Digest, Sha256};
+    let plans = victim.path("_shardpack/plan");
+    let plan = files(&plans)
+        .into_iter()
+        .find(|file| file.ends_with("plan.json"))
+        .unwrap();
+    let samples = plan.with_file_name("samples.jsonl.zst");
+    let mut stored: Stored = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
+    let packed = fs::read(&samples).unwrap();
+    let [offset, length] = stored.frames[0].map(|number| number as usize);
+    let lines = zstd::decode_all(&packed[offset..offset + length]).unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    let mut edited = String::new();
+    for (number, line) in lines.lines().enumerate() {
+        // In the order that their members have.
+        let mut sample: Value = serde_json::from_str(line).unwrap();
+        if number == 0 {
+            change(&mut sample);
+        }
+        edited.push_str(&format!("{sample}\n"));
+    }
+    let shard = &mut stored.plan.shards[0];
+    let digest = Sha256::digest(&edited);
+    shard.listing = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    shard.listing_bytes = edited.len() as u64;
+    let frame = zstd::encode_all(edited.as_bytes(), 1).unwrap();
+    let grown = frame.len() as i64 - length as i64;
+    fs::write(&samples, [&frame[..], &packed[offset + length..]].concat()).unwrap();
+    stored.frames[0] = [0, frame.len() as u64];
+    for frame in &mut stored.frames[1..] {
+        frame[0] = frame[0].checked_add_signed(grown).unwrap();
+    }
+    stored.id = stored.plan.id();
+    stored.digest = stored.plan.digest();
+    let there = plans.join(&stored.id);
+    fs::rename(plan.parent().unwrap(), &there).unwrap();
+    fs::write(
+        there.join("plan.json"),
+        serde_json::to_vec(&stored).unwrap(),
+    )
+    .unwrap();
+    let claim = json!({"kind": "shardpack-claim", "plan_id": stored.id}).to_string();
+    fs::write(victim.path("_shardpack/claims/00000001.json"), claim).unwrap();
+    there
+}
+
+#[test]
+fn a_stored_plan_reads_nothing_outside_of_its_source() {
+    let secret = picture("secret");
+    let evil: [(&str, Value); 7] = [
+        ("path", json!("../outside/secret.jpg")),
+        ("path", json!("cat/../../outside/secret.jpg")),
+        ("path", json!("OUTSIDE/secret.jpg")),
+        (
+            "path",
+            json!({"hex": "2e2e2f6f7574736964652f7365637265742e6a7067"}),
+        ),
+        ("key", json!("../../outside/secret")),
+        ("key", json!("/etc/secret")),
+        ("name", json!("../jpg")),
+    ];
+    for (member, value) in evil {
+        let data = Dataset::new().class("cat", 3).class("dog", 3);
+        let outside = data.place("outside");
+        write(&outside.join("secret.jpg"), &secret);
+        let path = data.fresh();
+        let mut plan = shardpack(&["plan"]);
+        run(plan.arg(data.source()).arg(&path).args(["--shards", "2"])).exits(0);
+        let mut victim = Victim {
+            outside: Victim::outside(&data),
+            output: Output {
+                run: data.convert_to(&path, &["--dry-run", "--shards", "2"]),
+                path,
+            },
+            data,
+            worst: 0,
+            cases: 0,
+        };
+        let value: Value = match value.as_str() {
+            Some(text) => json!(text.replace("OUTSIDE", outside.to_str().unwrap())),
+            None => value,
+        };
+        // As it is, but for the order of its members: that is no harm.
+        with_samples(&mut victim, &|_| {});
+        let shard = victim.path("data/train-00000.tar");
+        let packed = run(shardpack(&["pack"]).arg(&victim.output.path));
+        packed.exits(0);
+        fs::remove_dir_all(victim.path("data")).unwrap();
+        fs::remove_dir_all(victim.path("index")).unwrap();
+        with_samples(&mut victim, &|sample| match member {
+            "key" => sample["key"] = value.clone(),
+            _ => {
+                let field = &mut sample["fields"][0];
+                field[member] = value.clone();
+                if member == "path" {
+                    field["size"] = json!(secret.len());
+                }
+            }
+        });
+        for flags in [&[][..], &["--on-error", "skip"]] {
+            let run = run(shardpack(&["pack"]).arg(&victim.output.path).args(flags));
+            run.exits(4)
+                .says(&["the plan's list of samples cannot be read", "is no "]);
+            assert!(!shard.exists(), "{member} {value}");
+        }
+        let codes = victim.survives(&format!("{member} {value}"));
+        assert!(!codes.contains(&0) || !shard.exists());
+    }
 }

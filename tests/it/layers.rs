@@ -58,6 +58,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
             "scheduler",
             "version",
             "offenders",
+            "name",
         ],
     ),
 ];
