@@ -19,7 +19,8 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use shardpack::error::Result;
-use shardpack::growth::{Grown, Growth, grow};
+use shardpack::file::Problems;
+use shardpack::growth::{Grown, Growth, Published, grow};
 use shardpack::listing::{Dir, Listing};
 use shardpack::manifest::Manifest;
 use shardpack::plan::Ordered;
@@ -171,7 +172,7 @@ fn plan() -> Done {
     let scan = timed("scan", || scan(listing, &rules, "scale"))?;
     let source = timed("fingerprint", || Ok(scan.fingerprint(&[])))?;
     let ordered = timed("order", || Ordered::new(scan, recipe(), Vec::new(), source))?;
-    let draft = timed("cut", || Ok(ordered.cut()))?;
+    let draft = timed("cut", || ordered.cut())?;
     let stored = timed("store the plan", || resume::store(sink()?.as_ref(), &draft))?;
     let per_sample = |bytes: u64| format!("{:.0} B a sample", bytes as f64 / samples() as f64);
     tell("memory of the listing", per_sample(held));
@@ -223,9 +224,9 @@ fn records() -> Done {
             let mut offset = 0;
             for sample in resume::samples(sink.as_ref(), &stored, shard)? {
                 let mut row = SampleRecord {
+                    source_path: sample.path(),
                     key: sample.key,
                     label: sample.label,
-                    source_path: sample.fields[0].path.clone(),
                     offset,
                     ..SampleRecord::default()
                 };
@@ -287,16 +288,13 @@ fn grow_by_some() -> Done {
     );
     let grown = timed("a night: compare, cut", || {
         let growth = Growth::default();
-        let stop = Stop::default();
-        grow(
+        let published = Published {
             sink,
-            &manifest,
-            &newest.plan,
-            ordered,
-            new_classes,
-            &growth,
-            &stop,
-        )
+            manifest: &manifest,
+            newest: &newest.plan,
+        };
+        let (problems, stop) = (Problems::default(), Stop::default());
+        grow(published, ordered, new_classes, &growth, &problems, &stop)
     })?;
     let Grown::Draft(draft, changes) = grown else {
         return Err("nothing is new".into());

@@ -66,7 +66,7 @@ fn a_source_that_vanished_after_planning_is_an_outage_and_packing_goes_on_when_i
     // Only one directory of it, or what was in that.
     let (cat, away) = (source.join("cat"), data.place("cat-away"));
     fs::rename(&cat, &away).unwrap();
-    is_short(&output.verb("pack", &[]), &[&gone[0], "cat:"]);
+    is_short(&output.verb("pack", &[]), &[gone[0], "cat:"]);
     fs::create_dir(&cat).unwrap();
     is_short(&output.verb("pack", &[]), &gone);
     fs::remove_dir(&cat).unwrap();
