@@ -7,6 +7,8 @@
 pub mod buffer;
 #[path = "../../src/error.rs"]
 pub mod error;
+#[path = "../../src/store/s3/link.rs"]
+mod link;
 #[path = "../../src/lookahead.rs"]
 pub mod lookahead;
 #[path = "../../src/store/s3/pace.rs"]
@@ -78,6 +80,33 @@ impl Pace {
 
     pub fn tick(&self) {
         self.0.tick();
+    }
+}
+
+/// The bytes on their way to or from a server, which only the S3 store sees.
+#[derive(Clone)]
+pub struct Link(sync::Arc<link::Link>);
+
+/// A request's part of it.
+pub struct Share(link::Share);
+
+impl Link {
+    pub fn new(first: u64) -> Self {
+        Self(link::Link::new(first, sync::Duration::from_secs(8)))
+    }
+
+    pub async fn share(&self, bytes: u64) -> Share {
+        Share(self.0.share(bytes).await)
+    }
+}
+
+impl Share {
+    pub fn done(&self) {
+        self.0.done();
+    }
+
+    pub fn timed_out(&self) {
+        self.0.timed_out();
     }
 }
 

@@ -2,7 +2,7 @@
 //! rarely, where an order of few changes hides (PCT). `SHARDPACK_SCHEDULES` says how many of each; one that fails prints how to replay it.
 
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -12,7 +12,7 @@ use shardpack_model::lookahead::{Content, Lookahead};
 use shardpack_model::reactor::{Pending, Reactor};
 use shardpack_model::sample::{Field, Sample};
 use shardpack_model::store::Source;
-use shardpack_model::{Pace, promise};
+use shardpack_model::{Link, Pace, promise};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::sync::{Arc, Mutex};
@@ -216,6 +216,50 @@ fn a_pace_gives_as_many_places_as_it_says_and_lets_everybody_in() {
             pace.limit()
         );
         assert_eq!(free(&pace), pace.limit());
+    });
+}
+
+#[test]
+fn a_full_link_lets_everybody_in_and_forgets_who_gives_up() {
+    holds(|| {
+        // Two of them fill it.
+        let bytes = 600 << 10;
+        let link = Link::new(1 << 20);
+        let requests: Vec<_> = (0..4)
+            .map(|_| {
+                let (link, patience, end) = (link.clone(), below(3), below(3));
+                shuttle::future::spawn(async move {
+                    let mut share = pin!(link.share(bytes));
+                    let mut looks = 0;
+                    let got = poll_fn(|context| match share.as_mut().poll(context) {
+                        Poll::Ready(share) => Poll::Ready(Some(share)),
+                        // Some wait for ever, others not.
+                        Poll::Pending if patience == 0 && looks > 0 => Poll::Ready(None),
+                        Poll::Pending => {
+                            looks += 1;
+                            if patience == 0 {
+                                context.waker().wake_by_ref();
+                            }
+                            Poll::Pending
+                        }
+                    });
+                    let got = got.await;
+                    shuttle::future::yield_now().await;
+                    match (got, end) {
+                        (Some(share), 0) => share.done(),
+                        (Some(share), 1) => share.timed_out(),
+                        _ => {}
+                    }
+                })
+            })
+            .collect();
+        for request in requests {
+            shuttle::future::block_on(request).unwrap();
+        }
+        // Nobody is left in it: whoever comes now need not wait.
+        let mut context = Context::from_waker(Waker::noop());
+        let share = pin!(link.share(bytes)).poll(&mut context);
+        assert!(share.is_ready());
     });
 }
 

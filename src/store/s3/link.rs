@@ -5,10 +5,9 @@
 //! Where they move less, each connection is slow and the link is not: then more are tried, as long as that pays. A request that
 //! ran out of time halves the window.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
 use tokio::sync::Notify;
+
+use crate::sync::{Arc, Duration, Instant, Mutex, MutexGuard, PoisonError};
 
 /// Bytes on their way at first from the server: 300 pictures of 110 KB. To it they are fewer: the buffers of this machine swallow
 /// megabytes of each request, and what becomes of those cannot be seen.
