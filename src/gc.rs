@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use crate::beside::{CARD, SUMS};
 use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::index;
-use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name};
+use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name, snapshot_number};
 use crate::record::index_name;
 use crate::resume::{self, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
@@ -141,7 +142,7 @@ fn discard(
         .collect();
     for leftover in leftovers {
         let name = leftover.name.as_str();
-        let named = [MANIFEST, "README.md", "SHA256SUMS"].contains(&name)
+        let named = [MANIFEST, CARD, SUMS].contains(&name)
             || planned.contains(name)
             || name.starts_with(&format!("{STATE}/"));
         if !leftover.ours && !named {
@@ -273,14 +274,9 @@ fn plan(sink: &dyn Sink, id: &str) -> Result<Option<(String, KnownPlan)>> {
 
 /// The snapshots among these objects, by number, with their ages.
 fn snapshots(objects: &[Aged]) -> BTreeMap<u64, Duration> {
-    let number = |name: &str| {
-        let stem = name.strip_suffix(".json")?.rsplit('/').next()?;
-        let number = stem.parse().ok()?;
-        (snapshot_name(number) == name).then_some(number)
-    };
     objects
         .iter()
-        .filter_map(|object| Some((number(&object.name)?, object.age)))
+        .filter_map(|object| Some((snapshot_number(&object.name)?, object.age)))
         .collect()
 }
 

@@ -74,7 +74,7 @@ impl ShardEntry {
 }
 
 /// One file that describes shards to a reader of its own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct IndexFile {
     /// Name of the index, as `--index` takes it.
     pub reader: String,
@@ -242,6 +242,13 @@ impl Manifest {
 /// Name of a snapshot below the destination.
 pub fn snapshot_name(number: u64) -> String {
     format!("{SNAPSHOT_DIR}/{number:08}.json")
+}
+
+/// The number of the snapshot of this name, if it is the name of one.
+pub fn snapshot_number(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(".json")?.rsplit('/').next()?;
+    let number = number.parse().ok()?;
+    (snapshot_name(number) == name).then_some(number)
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
-use crate::card;
+use crate::beside::{self, catch_up};
 use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result, unless_damaged};
-use crate::index;
+use crate::error::{Error, Kind, Result};
+use crate::index::{self, File};
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::record::{Footer, Remark, ShardRecord, index_name};
 use crate::resume::{Stored, check_exclusive, footer, records};
@@ -16,8 +16,6 @@ use crate::version;
 
 /// Index files held at once at most.
 const INDEXES: usize = 16;
-/// Snapshots before the last one that are looked at to tell what is ours.
-const SNAPSHOTS: usize = 3;
 /// Missing shards named in a message.
 const NAMED: usize = 5;
 
@@ -27,20 +25,19 @@ const NAMED: usize = 5;
 pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
     loop {
-        let there = newest(sink)?;
+        let there = newest(sink, memory)?;
         let base = match (&stored.plan.base, there) {
             // Its first snapshot may be gone by now.
             (_, Some(there)) if there.plan == stored.digest && there.snapshot > 1 => {
-                put_beside(sink, &there)?;
-                return Ok(there);
+                return beside::put_right(sink, there, Vec::new(), memory);
             }
             (None, _) => None,
             (Some(base), Some(there)) if there.plan == base.plan => Some(there),
             (Some(_), there) => return Err(overtaken(sink, there.as_ref())),
         };
-        let manifest = prepare(sink, stored, base.as_ref(), memory)?;
-        match put_all(sink, &manifest)? {
-            None => return catch_up(sink, manifest),
+        let (manifest, made) = prepare(sink, stored, base.as_ref(), memory)?;
+        match put_snapshot(sink, &manifest)? {
+            None => return beside::put(sink, manifest, made, memory),
             // An index was added to what this goes on from: it goes on from that.
             Some(theirs) if base.is_some_and(|base| is_next(&theirs, &manifest, &base.plan)) => {}
             Some(theirs) => return Err(disagreement(sink, &manifest, &theirs)),
@@ -48,10 +45,11 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
     }
 }
 
-/// The last snapshot there is, made the manifest if it was not yet.
-pub fn newest(sink: &dyn Sink) -> Result<Option<Manifest>> {
+/// The last snapshot there is, made the manifest if it was not yet. Reader indexes that this takes are made from records, in at most
+/// `memory` bytes.
+pub fn newest(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>> {
     Manifest::load(sink)?
-        .map(|manifest| catch_up(sink, manifest))
+        .map(|manifest| catch_up(sink, manifest, memory))
         .transpose()
 }
 
@@ -73,13 +71,14 @@ fn overtaken(sink: &dyn Sink, there: Option<&Manifest>) -> Error {
     }
 }
 
-/// The manifest that records make, with its reader indexes written, not yet committed. `base` is what the plan goes on from.
+/// The manifest that records make, not yet committed, with reader indexes of the whole dataset, not yet written. `base` is what the
+/// plan goes on from.
 fn prepare(
     sink: &dyn Sink,
     stored: &Stored,
     base: Option<&Manifest>,
     memory: u64,
-) -> Result<Manifest> {
+) -> Result<(Manifest, Vec<File>)> {
     let (made, missing) = made(sink, stored)?;
     if let Some(error) = not_packed(sink, &missing, stored.plan.shards.len()) {
         return Err(error);
@@ -89,12 +88,18 @@ fn prepare(
         Some(base) => base.readers(),
         None => manifest.recipe.indexes.clone(),
     };
-    manifest.indexes = index::export(sink, &manifest, &indexes, memory)?;
-    Ok(manifest)
+    let exported = index::export(sink, &manifest, &indexes, memory)?;
+    manifest.indexes = exported.entries;
+    Ok((manifest, exported.of_dataset))
 }
 
-/// The manifest of the last of these plans, each of which goes on from the one before, from records alone.
-pub fn from_records(sink: &dyn Sink, plans: &[Stored], memory: u64) -> Result<Manifest> {
+/// The manifest of the last of these plans, each of which goes on from the one before, from records alone, with reader indexes of the
+/// whole dataset, not yet written.
+pub fn from_records(
+    sink: &dyn Sink,
+    plans: &[Stored],
+    memory: u64,
+) -> Result<(Manifest, Vec<File>)> {
     let mut last: Option<Manifest> = None;
     let mut lost = HashSet::new();
     for stored in plans {
@@ -122,8 +127,9 @@ pub fn from_records(sink: &dyn Sink, plans: &[Stored], memory: u64) -> Result<Ma
         return Err(error);
     }
     let indexes = last.recipe.indexes.clone();
-    last.indexes = index::export(sink, &last, &indexes, memory)?;
-    Ok(last)
+    let exported = index::export(sink, &last, &indexes, memory)?;
+    last.indexes = exported.entries;
+    Ok((last, exported.of_dataset))
 }
 
 /// Shards of a plan with what their records say, and the names of those that have none.
@@ -208,18 +214,21 @@ pub fn add_indexes(
 ) -> Result<Manifest> {
     loop {
         // A run that ended between the two may have left a snapshot and not its manifest.
-        manifest = catch_up(sink, manifest)?;
-        let made = index::export(sink, &manifest, names, memory)?;
+        manifest = catch_up(sink, manifest, memory)?;
+        let index::Exported {
+            entries,
+            of_dataset,
+        } = index::export(sink, &manifest, names, memory)?;
         let mut next = manifest.clone();
         next.indexes.retain(|file| !names.contains(&file.reader));
-        next.indexes.extend(made);
+        next.indexes.extend(entries);
         next.indexes.sort();
         if next.indexes == manifest.indexes {
-            return Ok(manifest);
+            return beside::put_right(sink, manifest, of_dataset, memory);
         }
         next.snapshot += 1;
-        match put_all(sink, &next)? {
-            None => return catch_up(sink, next),
+        match put_snapshot(sink, &next)? {
+            None => return beside::put(sink, next, of_dataset, memory),
             // Another run added its own meanwhile: ours come on top of that.
             Some(theirs) if is_next(&theirs, &next, &manifest.plan) => {}
             Some(theirs) => return Err(disagreement(sink, &next, &theirs)),
@@ -227,75 +236,18 @@ pub fn add_indexes(
     }
 }
 
-/// Puts the snapshot and then the manifest.
-pub fn commit(sink: &dyn Sink, manifest: Manifest) -> Result<Manifest> {
-    match put_all(sink, &manifest)? {
-        None => catch_up(sink, manifest),
+/// Puts the snapshot and then what lies beside it. It has no reader indexes.
+pub fn commit(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
+    match put_snapshot(sink, &manifest)? {
+        None => beside::put(sink, manifest, Vec::new(), memory),
         Some(theirs) => Err(disagreement(sink, &manifest, &theirs)),
     }
 }
 
-/// Puts the snapshot, what lies beside the manifest, and the manifest unless a later one is there. Gives the snapshot of this
-/// number that is there instead, if one is.
-fn put_all(sink: &dyn Sink, manifest: &Manifest) -> Result<Option<Bytes>> {
-    let text = manifest.encode()?;
-    let snapshot = snapshot_name(manifest.snapshot);
-    let (beside, there, put) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| put_beside(sink, manifest));
-        let there = scope.spawn(|| sink.get(MANIFEST));
-        let put = put_snapshot(sink, &snapshot, &text);
-        (beside.join(), there.join(), put)
-    });
-    if let Some(theirs) = put? {
-        return Ok(Some(theirs));
-    }
-    beside.unwrap_or_else(|_| Err(panicked()))?;
-    let there = there.unwrap_or_else(|_| Err(panicked()))?;
-    // Each snapshot goes on from the one before: a later one is not taken back.
-    let later = match there.as_deref() {
-        Some(there) => number_of(MANIFEST, there)?.is_some_and(|number| number > manifest.snapshot),
-        None => false,
-    };
-    if !later && there.is_none_or(|there| there != text) {
-        sink.put(MANIFEST, &text)?;
-    }
-    Ok(None)
-}
-
-/// Goes on to the last snapshot there is and makes it the manifest. Looked for after every manifest that was put: this process
-/// may have slept before that, and others gone on.
-fn catch_up(sink: &dyn Sink, mut manifest: Manifest) -> Result<Manifest> {
-    loop {
-        let mut last = None;
-        for number in manifest.snapshot + 1.. {
-            let name = snapshot_name(number);
-            match sink.get(&name)? {
-                Some(text) if number_of(&name, &text)? == Some(number) => last = Some(text),
-                _ => break,
-            }
-        }
-        let Some(text) = last else {
-            return Ok(manifest);
-        };
-        manifest = Manifest::decode(MANIFEST, &text)?;
-        // Before the manifest: once that is there, nobody looks after the others.
-        put_beside(sink, &manifest)?;
-        if sink.get(MANIFEST)?.is_none_or(|there| there != text) {
-            sink.put(MANIFEST, &text)?;
-        }
-    }
-}
-
-/// The number of a snapshot, if it is one. What a later version wrote is an error.
-fn number_of(name: &str, snapshot: &[u8]) -> Result<Option<u64>> {
-    let snapshot = unless_damaged(Manifest::decode(name, snapshot))?;
-    Ok(snapshot.map(|snapshot| snapshot.snapshot))
-}
-
 /// Whether it is a snapshot of this plan that was put where ours was to be: what goes on from it gets further.
 fn is_next(theirs: &[u8], ours: &Manifest, plan: &str) -> bool {
-    is_of(theirs, plan)
-        && matches!(number_of("", theirs), Ok(Some(number)) if number == ours.snapshot)
+    Manifest::decode("", theirs)
+        .is_ok_and(|theirs| theirs.plan == plan && theirs.snapshot == ours.snapshot)
 }
 
 /// Whether it is a snapshot of this plan.
@@ -303,16 +255,13 @@ fn is_of(snapshot: &[u8], plan: &str) -> bool {
     Manifest::decode("", snapshot).is_ok_and(|snapshot| snapshot.plan == plan)
 }
 
-fn panicked() -> Error {
-    Error::failed("a publishing thread panicked")
-}
-
 /// Puts the snapshot, which may be there from an earlier run; gives what is there when that is another one.
-fn put_snapshot(sink: &dyn Sink, snapshot: &str, text: &[u8]) -> Result<Option<Bytes>> {
-    if sink.put_if_absent(snapshot, text)? {
+fn put_snapshot(sink: &dyn Sink, manifest: &Manifest) -> Result<Option<Bytes>> {
+    let (snapshot, text) = (snapshot_name(manifest.snapshot), manifest.encode()?);
+    if sink.put_if_absent(&snapshot, &text)? {
         return Ok(None);
     }
-    let theirs = sink.get(snapshot)?.unwrap_or_default();
+    let theirs = sink.get(&snapshot)?.unwrap_or_default();
     version::MANIFEST.check(&format!("{sink}/{snapshot}"), &theirs)?;
     Ok((theirs != text).then_some(theirs))
 }
@@ -421,60 +370,4 @@ fn manifest(
         skipped,
         odd,
     }
-}
-
-/// Writes what people and tools look for beside the manifest, before it.
-fn put_beside(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
-    let files = beside(manifest);
-    // What belongs to the snapshot before is brought up to date; a card that somebody completed by hand stays.
-    let mut before = None;
-    for (name, text) in &files {
-        if sink.put_if_absent(name, text.as_bytes())? || manifest.snapshot == 1 {
-            continue;
-        }
-        let there = sink.get(name)?.unwrap_or_default();
-        if there == text.as_bytes() {
-            continue;
-        }
-        let before = match &mut before {
-            Some(before) => before,
-            before => before.insert(files_before(sink, manifest)?),
-        };
-        if before
-            .iter()
-            .any(|(old, text)| old == name && there == text.as_bytes())
-        {
-            sink.put(name, text.as_bytes())?;
-        } else {
-            tracing::info!("{name} was changed by somebody: it stays as it is");
-        }
-    }
-    Ok(())
-}
-
-/// What lay beside the snapshots before this one.
-fn files_before(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<(&'static str, String)>> {
-    let mut files = Vec::new();
-    // A run that ended between a snapshot and its manifest may have left those of an earlier one.
-    for number in (1..manifest.snapshot).rev().take(SNAPSHOTS) {
-        let Some(text) = sink.get(&snapshot_name(number))? else {
-            break;
-        };
-        if let Some(before) = unless_damaged(Manifest::decode(&snapshot_name(number), &text))? {
-            files.extend(beside(&before));
-        }
-    }
-    Ok(files)
-}
-
-fn beside(manifest: &Manifest) -> Vec<(&'static str, String)> {
-    let mut files = vec![("README.md", card::render(manifest))];
-    let sums: String = manifest
-        .shards()
-        .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
-        .collect();
-    if !sums.is_empty() {
-        files.push(("SHA256SUMS", sums));
-    }
-    files
 }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use crate::beside;
 use crate::budget::Budget;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::Frames;
@@ -12,8 +13,8 @@ use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::file::Problems;
 use crate::foreign;
 use crate::format::tfrecord::is_image;
-use crate::index;
-use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, snapshot_name};
+use crate::index::File;
+use crate::manifest::{IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, snapshot_name};
 use crate::pipeline::{self, Run, odd};
 use crate::policy::Policy;
 use crate::progress::Counters;
@@ -99,10 +100,10 @@ impl Repair<'_> {
         let number = |manifest: &Option<Manifest>| manifest.as_ref().map_or(0, |m| m.snapshot);
         match (current, newest, there) {
             (current, Some((manifest, text)), there) if number(&current) <= manifest.snapshot => {
-                if there.as_deref() != Some(&text) {
-                    self.put(MANIFEST, &text, mended)?;
+                match there.as_deref() == Some(&text) {
+                    true => Ok(manifest),
+                    false => self.put_manifest(manifest, Vec::new(), mended),
                 }
-                Ok(manifest)
             }
             // Its own snapshot is what is lost.
             (Some(manifest), _, Some(text)) => {
@@ -155,12 +156,26 @@ impl Repair<'_> {
                 self.sink
             )));
         }
-        let manifest = from_records(self.sink, &plans, self.memory)?;
+        let (manifest, made) = from_records(self.sink, &plans, self.memory)?;
         let text = manifest.encode()?;
         // Over what lies there, which is no manifest.
         self.put(&snapshot_name(manifest.snapshot), &text, mended)?;
-        self.put(MANIFEST, &text, mended)?;
-        Ok(manifest)
+        self.put_manifest(manifest, made, mended)
+    }
+
+    /// Puts a snapshot's manifest and what lies beside it, or those of a later one that was published meanwhile.
+    fn put_manifest(
+        &self,
+        manifest: Manifest,
+        made: Vec<File>,
+        mended: &mut Mended,
+    ) -> Result<Manifest> {
+        mended.lost.remove(MANIFEST);
+        mended.repaired.insert(MANIFEST.to_owned());
+        match self.dry_run {
+            true => Ok(manifest),
+            false => beside::put(self.sink, manifest, made, self.memory),
+        }
     }
 
     /// The plan that was claimed last behind those that it goes on from.
@@ -249,7 +264,7 @@ impl Repair<'_> {
                 }
             }
         }
-        self.mend_reader_indexes(manifest, &found, mended)?;
+        self.mend_beside(manifest, &found, mended)?;
         let known: HashSet<&str> = shards
             .iter()
             .flat_map(|shard| [shard.name.as_str(), shard.index.as_str()])
@@ -471,44 +486,52 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Makes the reader indexes again of which a file is damaged.
-    fn mend_reader_indexes(
+    /// Makes what lies beside the manifest again where that is damaged.
+    fn mend_beside(
         &self,
         manifest: &Manifest,
         found: &BTreeMap<&str, String>,
         mended: &mut Mended,
     ) -> Result<()> {
-        let damaged: Vec<_> = manifest
-            .indexes
-            .iter()
+        let indexes = manifest.indexes.iter();
+        let damaged: Vec<&IndexFile> = indexes
             .filter(|file| found.contains_key(file.name.as_str()))
             .collect();
-        if damaged.is_empty() || self.dry_run {
-            mended
-                .repaired
-                .extend(damaged.iter().map(|file| file.name.clone()));
+        let names = damaged.iter().map(|file| file.name.as_str());
+        let names: BTreeSet<&str> = names
+            .chain(
+                [beside::SUMS]
+                    .into_iter()
+                    .filter(|name| found.contains_key(name)),
+            )
+            .collect();
+        if names.is_empty() {
             return Ok(());
         }
-        let readers: BTreeSet<String> = damaged.iter().map(|file| file.reader.clone()).collect();
-        let readers: Vec<String> = readers.into_iter().collect();
-        let made = match index::export(self.sink, manifest, &readers, self.memory) {
-            Ok(made) => made,
+        let repaired =
+            |mended: &mut Mended, name: &str| _ = mended.repaired.insert(name.to_owned());
+        if self.dry_run {
+            names.into_iter().for_each(|name| repaired(mended, name));
+            return Ok(());
+        }
+        let unmade = match beside::make_again(self.sink, manifest, &damaged, self.memory) {
+            Ok(unmade) => unmade,
             Err(error) if error.kind() == Kind::Damage => {
-                for file in damaged {
-                    mended.lost.insert(file.name.clone(), error.to_string());
+                for name in names {
+                    mended.lost.insert(name.to_owned(), error.to_string());
                 }
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
-        for file in damaged {
-            match made.contains(file) {
-                true => mended.repaired.insert(file.name.clone()),
-                false => {
+        for name in names {
+            match unmade.iter().any(|file| file.name == name) {
+                false => repaired(mended, name),
+                true => {
                     let why = "made again it is not what was published".to_owned();
-                    mended.lost.insert(file.name.clone(), why).is_none()
+                    mended.lost.insert(name.to_owned(), why);
                 }
-            };
+            }
         }
         Ok(())
     }

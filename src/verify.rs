@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::beside;
 use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::{Frames, Raw, unpack};
@@ -488,22 +489,15 @@ impl Verification<'_> {
         Ok(known)
     }
 
-    /// Findings on reader indexes, all or none: a next snapshot that is being made writes them before its manifest. Then that is told.
+    /// Findings on what lies beside the manifest, all or none: a later snapshot that is there has its own before the manifest. Then that
+    /// is told.
     fn unless_overwritten(
         &self,
         manifest: &Manifest,
         findings: Vec<Finding>,
         shared: &Shared<'_>,
     ) -> Result<Vec<Finding>> {
-        if findings.is_empty() {
-            return Ok(findings);
-        }
-        let overtaken = match resume::stored(self.sink) {
-            Ok(stored) => stored.is_some_and(|stored| stored.plan.goes_on_from(&manifest.plan)),
-            Err(error) if error.kind() == Kind::Damage => false,
-            Err(error) => return Err(error),
-        };
-        if !overtaken {
+        if findings.is_empty() || beside::later(self.sink, manifest.snapshot)?.is_none() {
             return Ok(findings);
         }
         let told = findings.iter().map(|finding| {

@@ -40,7 +40,7 @@ pub fn on(
     sink.sweep()?;
     let (stored, since, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
-            return Ok(plan::up_to_date(sink, &manifest, changes));
+            return plan::up_to_date(sink, *manifest, changes, running);
         }
         Standing::Begun(stored, since) => (*stored, since, None),
         Standing::New(draft, changes) => {

@@ -27,7 +27,7 @@ pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summar
             let jobs = running.jobs_for(shards.len());
             let (counters, stop) = (&running.counters, &running.stop);
             let manifest = foreign::adopt(sink, &shards, jobs, counters, stop)?;
-            (commit(sink, manifest)?, "indexed")
+            (commit(sink, manifest, running.memory)?, "indexed")
         }
     };
     running.counters.begin("index", 0, 0, 0);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::summary::Summary;
+use crate::beside;
 use crate::error::{Error, Kind, Result};
 use crate::file::{self, Problems};
 use crate::growth::{Grown, OnChange, Published, grow, start_over, still_holds};
@@ -69,7 +70,7 @@ pub fn on(
     sink.sweep()?;
     let (stored, changes) = match standing {
         Standing::UpToDate(manifest, changes) => {
-            return Ok(up_to_date(sink, &manifest, changes));
+            return up_to_date(sink, *manifest, changes, running);
         }
         Standing::Begun(stored, _) => (*stored, None),
         Standing::New(draft, changes) => {
@@ -93,23 +94,30 @@ pub fn on(
     })
 }
 
-/// What a run says that has nothing to do.
-pub fn up_to_date(sink: &dyn Sink, manifest: &Manifest, changes: Changes) -> Summary {
+/// What a run says that has nothing to do but to put right what lies beside the manifest: a process that slept through the publication
+/// of this snapshot and died may have left what belongs to an earlier one.
+pub fn up_to_date(
+    sink: &dyn Sink,
+    manifest: Manifest,
+    changes: Changes,
+    running: &Running,
+) -> Result<Summary> {
+    let manifest = beside::put_right(sink, manifest, Vec::new(), running.memory)?;
     let shards = manifest.shards().count() as u64;
-    Summary {
+    Ok(Summary {
         done: "up to date:",
         changed: Some(false),
         destination: Some(sink.to_string()),
-        plan: Some(manifest.plan.clone()),
+        plan: Some(manifest.plan),
         samples: manifest.samples,
         shards,
         shards_reused: shards,
         bytes: manifest.bytes,
         changes: Some(changes),
-        skipped: manifest.skipped.clone(),
-        odd: manifest.odd.clone(),
+        skipped: manifest.skipped,
+        odd: manifest.odd,
         ..Summary::default()
-    }
+    })
 }
 
 /// Where the source was when this plan was stored by `plan`.
@@ -194,6 +202,7 @@ pub fn standing(
         sink,
         stop: &running.stop,
         problems: &running.problems,
+        memory: running.memory,
         // Before the classes are numbered as they were.
         fingerprint: scan.fingerprint(&texts),
         scan,
@@ -217,6 +226,8 @@ struct Now<'p> {
     sink: &'p dyn Sink,
     stop: &'p Stop,
     problems: &'p Problems,
+    /// What reader indexes may take that an earlier run left to be written.
+    memory: u64,
     scan: Scan,
     /// What the classes are called for people.
     texts: Vec<String>,
@@ -309,7 +320,7 @@ impl Now<'_> {
         }
         if !dry_run {
             // A run that ended between a snapshot and its manifest published all the same.
-            manifest = publish::newest(sink)?.unwrap_or(manifest);
+            manifest = publish::newest(sink, self.memory)?.unwrap_or(manifest);
         }
         let new_classes = self.scan.number_like(&manifest.names.classes);
         self.texts = planning.class_texts_after(&self.scan.classes, &manifest.names.texts)?;

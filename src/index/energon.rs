@@ -13,6 +13,8 @@ use crate::record::ShardRecord;
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
+/// What a sample is to a training: people say it otherwise.
+const DATASET: &str = ".nv-meta/dataset.yaml";
 /// Memory of a row in the database while it is made: the row, its parts and their places in four indexes.
 const ROW_BYTES: u64 = 900;
 
@@ -109,6 +111,10 @@ impl Exporter for Energon {
         offsets.flat_map(u64::to_le_bytes).collect()
     }
 
+    fn is_for_people(&self, file: &str) -> bool {
+        file == DATASET
+    }
+
     fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
         let info = Info {
             energon_version: VERSION,
@@ -142,7 +148,7 @@ impl Exporter for Energon {
         Ok(vec![
             (".nv-meta/.info.json".to_owned(), json(&info)?),
             (".nv-meta/split.yaml".to_owned(), split.into_bytes()),
-            (".nv-meta/dataset.yaml".to_owned(), dataset.into_bytes()),
+            (DATASET.to_owned(), dataset.into_bytes()),
         ])
     }
 }

@@ -10,7 +10,7 @@ mod tfrecord;
 mod timm;
 mod wids;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result};
@@ -148,6 +148,10 @@ pub trait Exporter: Send + Sync {
     fn shard(&self, _record: &ShardRecord) -> Vec<u8> {
         Vec::new()
     }
+    /// Whether people complete this file of it, so that what they wrote stays.
+    fn is_for_people(&self, _file: &str) -> bool {
+        false
+    }
     /// Files that describe the whole dataset.
     fn dataset(&self, _manifest: &Manifest, _facts: &Facts) -> Result<Vec<File>> {
         Ok(Vec::new())
@@ -270,7 +274,17 @@ fn record(sink: &dyn Sink, shard: &ShardEntry) -> Result<ShardRecord> {
     ShardRecord::decode(&shard.index, &file)
 }
 
-/// Writes the indexes of these names for the shards of a manifest, and says what was written.
+/// Reader indexes of a manifest.
+#[derive(Debug, Default)]
+pub struct Exported {
+    /// What the manifest is to say of them, sorted.
+    pub entries: Vec<IndexFile>,
+    /// Those that describe the whole dataset, which are not written yet: every snapshot has its own under the same names.
+    pub of_dataset: Vec<File>,
+}
+
+/// Makes the indexes of these names for the shards of a manifest, and writes those that describe one shard: what lies under such a
+/// name is always the same.
 ///
 /// An index that holds every row in memory is refused when that is more than `memory`.
 pub fn export(
@@ -278,9 +292,56 @@ pub fn export(
     manifest: &Manifest,
     names: &[String],
     memory: u64,
-) -> Result<Vec<IndexFile>> {
-    let mut exporters = Vec::with_capacity(names.len());
-    for name in names {
+) -> Result<Exported> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let exporters = exporters(manifest, &names, memory)?;
+    let (entries, facts) = of_records(sink, manifest, &exporters, |reader, file| {
+        sink.put(&file.0, &file.1)?;
+        Ok(entry(reader, &file))
+    })?;
+    let mut exported = Exported {
+        entries,
+        of_dataset: Vec::new(),
+    };
+    for (reader, exporter) in &exporters {
+        for file in whole(sink, manifest, *exporter, &facts)? {
+            exported.entries.push(entry(reader, &file));
+            exported.of_dataset.push(file);
+        }
+    }
+    exported.entries.sort();
+    Ok(exported)
+}
+
+/// Makes these files of a manifest's indexes again, and writes none. What cannot be made is not among them.
+///
+/// An index that holds every row in memory is refused when that is more than `memory`.
+pub fn export_again(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    files: &[&IndexFile],
+    memory: u64,
+) -> Result<Vec<File>> {
+    let wanted: HashSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let readers: BTreeSet<&str> = files.iter().map(|file| file.reader.as_str()).collect();
+    let readers: Vec<&str> = readers.into_iter().collect();
+    let exporters = exporters(manifest, &readers, memory)?;
+    let (of_shards, facts) = of_records(sink, manifest, &exporters, |_, file| {
+        Ok(wanted.contains(file.0.as_str()).then_some(file))
+    })?;
+    let mut made: Vec<File> = of_shards.into_iter().flatten().collect();
+    for (_, exporter) in &exporters {
+        made.extend(whole(sink, manifest, *exporter, &facts)?);
+    }
+    made.retain(|(name, _)| wanted.contains(name.as_str()));
+    Ok(made)
+}
+
+type Named<'n> = (&'n str, &'static dyn Exporter);
+
+/// The exporters of these names, if they can describe this and have the memory for it.
+fn exporters<'n>(manifest: &Manifest, names: &[&'n str], memory: u64) -> Result<Vec<Named<'n>>> {
+    let named = |name: &&'n str| {
         check(name, &manifest.recipe)?;
         let exporter = exporter(name)?;
         let needed = exporter.rows_bytes(manifest);
@@ -291,47 +352,94 @@ pub fn export(
                 manifest.samples
             )));
         }
-        exporters.push((name.as_str(), exporter));
-    }
-    if exporters.is_empty() {
-        return Ok(Vec::new());
-    }
-    let put = |reader: &str, (name, content): File| -> Result<IndexFile> {
-        sink.put(&name, &content)?;
-        Ok(IndexFile {
-            reader: reader.to_owned(),
-            name,
-            bytes: content.len() as u64,
-            crc32: crc_text(crc32fast::hash(&content)),
-        })
+        Ok((*name, exporter))
     };
+    names.iter().map(named).collect()
+}
+
+fn entry(reader: &str, (name, content): &File) -> IndexFile {
+    IndexFile {
+        reader: reader.to_owned(),
+        name: name.clone(),
+        bytes: content.len() as u64,
+        crc32: crc_text(crc32fast::hash(content)),
+    }
+}
+
+/// What `take` makes of the files that describe one shard each, and what all records have in common.
+fn of_records<T: Send>(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    exporters: &[Named<'_>],
+    take: impl Fn(&str, File) -> Result<T> + Sync,
+) -> Result<(Vec<T>, Facts)> {
+    let mut facts = Facts::default();
+    if exporters.is_empty() {
+        return Ok((Vec::new(), facts));
+    }
     let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
     let described = at_once(SHARDS, &shards, |shard| {
         let record = record(sink, shard)?;
-        let mut files = Vec::new();
-        for (reader, exporter) in &exporters {
+        let mut taken = Vec::new();
+        for (reader, exporter) in exporters {
             if let Some(name) = exporter.shard_file(&shard.name) {
-                files.push(put(reader, (name, exporter.shard(&record)))?);
+                taken.push(take(reader, (name, exporter.shard(&record)))?);
             }
         }
-        Ok((files, Facts::of(&record)))
+        Ok((taken, Facts::of(&record)))
     })?;
-    let mut files = Vec::new();
-    let mut facts = Facts::default();
-    for (some, seen) in described {
-        files.extend(some);
+    let mut all = Vec::new();
+    for (taken, seen) in described {
+        all.extend(taken);
         facts.join(seen);
     }
-    for (reader, exporter) in &exporters {
-        let mut records = shards.iter().map(|shard| record(sink, shard));
-        let rows = exporter.rows(manifest, &mut records).transpose()?;
-        let rows = rows.into_iter().flatten();
-        for file in rows.chain(exporter.dataset(manifest, &facts)?) {
-            files.push(put(reader, file)?);
-        }
-    }
-    files.sort();
+    Ok((all, facts))
+}
+
+/// The files of an index that describe the whole dataset.
+fn whole(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    exporter: &dyn Exporter,
+    facts: &Facts,
+) -> Result<Vec<File>> {
+    let mut records = manifest.shards().map(|(_, shard)| record(sink, shard));
+    let rows = exporter.rows(manifest, &mut records).transpose()?;
+    let mut files = rows.unwrap_or_default();
+    files.extend(exporter.dataset(manifest, facts)?);
     Ok(files)
+}
+
+/// Reader indexes of a manifest that describe one shard each, and have names that nothing else ever has.
+pub fn of_shards(manifest: &Manifest) -> Vec<&IndexFile> {
+    let names = names_of_shards(manifest);
+    let files = manifest.indexes.iter();
+    files.filter(|file| names.contains(&file.name)).collect()
+}
+
+/// Those that describe the whole dataset, of kinds that this version knows.
+pub fn of_dataset(manifest: &Manifest) -> Vec<&IndexFile> {
+    let names = names_of_shards(manifest);
+    let known = |file: &&IndexFile| exporter(&file.reader).is_ok() && !names.contains(&file.name);
+    manifest.indexes.iter().filter(known).collect()
+}
+
+fn names_of_shards(manifest: &Manifest) -> HashSet<String> {
+    let readers: BTreeSet<&str> = manifest
+        .indexes
+        .iter()
+        .map(|file| file.reader.as_str())
+        .collect();
+    let exporters: Vec<_> = readers.into_iter().flat_map(exporter).collect();
+    let shards = manifest.shards();
+    shards
+        .flat_map(|(_, shard)| exporters.iter().filter_map(|e| e.shard_file(&shard.name)))
+        .collect()
+}
+
+/// Whether people complete this file, so that what they wrote stays.
+pub fn is_for_people(file: &IndexFile) -> bool {
+    exporter(&file.reader).is_ok_and(|exporter| exporter.is_for_people(&file.name))
 }
 
 /// The published test vector of a tar of two samples, as a record.

@@ -24,17 +24,17 @@ const STORIES: [&[Verb]; 3] = [
     &[
         Verb::Early,
         Verb::Convert,
-        Verb::Index("wids"),
+        Verb::Index("timm"),
         Verb::Convert,
     ],
-    &[Verb::Convert, Verb::Index("wids"), Verb::Convert],
+    &[Verb::Convert, Verb::Index("timm"), Verb::Convert],
     &[
         Verb::Plan,
         Verb::Pack(1, 3),
         Verb::Pack(0, 3),
         Verb::Pack(2, 3),
         Verb::Publish,
-        Verb::Index("wids"),
+        Verb::Index("timm"),
         Verb::Publish,
     ],
 ];

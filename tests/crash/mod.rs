@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod anywhere;
+mod asleep;
 mod chaos;
 mod errnos;
 mod histories;
@@ -21,14 +22,17 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tempfile::TempDir;
 
+use crate::beside;
+use crate::checksum::crc_text;
 use crate::command;
 use crate::error::{Error, Result};
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::gc::{Rules, collect};
 use crate::growth::OnChange;
-use crate::manifest::MANIFEST;
+use crate::index;
+use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::policy::Policy;
-use crate::recipe::{Cut, Recipe};
+use crate::recipe::{Cut, Format, Recipe, Schema};
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
@@ -84,6 +88,11 @@ fn pictured(pictures: &[(&str, usize)]) -> TempDir {
     dir
 }
 
+/// Reader indexes of tars: some describe one shard each, the others the whole dataset under names that every snapshot has.
+const OF_TARS: &[&str] = &["dali", "energon", "wids"];
+/// The same of TFRecords.
+const OF_TFRECORDS: &[&str] = &["dali", "tfds"];
+
 fn recipe(seed: u64, cut: Cut) -> Recipe {
     Recipe {
         name: "data".to_owned(),
@@ -102,6 +111,8 @@ struct Data {
     /// What it was like in between.
     between: TempDir,
     cut: Cut,
+    /// Reader indexes.
+    readers: &'static [&'static str],
 }
 
 impl Data {
@@ -111,6 +122,7 @@ impl Data {
             early: directory(),
             between: directory(),
             cut,
+            readers: OF_TARS,
         })
     }
 
@@ -133,7 +145,29 @@ impl Data {
             between: pictured(&after[..6]),
             early: pictured(&before.map(|name| (name, 500))),
             cut: Cut::ShardSamples(2),
+            readers: OF_TARS,
         })
+    }
+
+    /// TFRecords of a source that only grows: TFDS finds no shard under another name than it expects.
+    fn added() -> Arc<Self> {
+        let all = ["a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg", "b/3.jpg"].map(|name| (name, 500));
+        Arc::new(Self {
+            dir: pictured(&all),
+            between: pictured(&all[..4]),
+            early: pictured(&all[..3]),
+            cut: Cut::ShardSamples(2),
+            readers: OF_TFRECORDS,
+        })
+    }
+
+    /// Six pictures in three shards, without reader indexes.
+    fn plain() -> Arc<Self> {
+        let mut data = Self::small();
+        if let Some(data) = Arc::get_mut(&mut data) {
+            data.readers = &[];
+        }
+        data
     }
 
     /// Six pictures in three shards.
@@ -158,7 +192,17 @@ impl Data {
 
     fn planning_of(&self, dir: &TempDir, seed: u64) -> Planning {
         let source = dir.path().to_str().unwrap();
-        let mut planning = Planning::new(source, "unused", recipe(seed, self.cut));
+        let (format, schema) = match self.readers {
+            OF_TFRECORDS => (Format::TfRecord, Schema::Tfds),
+            _ => (Format::WebDataset, Schema::default()),
+        };
+        let recipe = Recipe {
+            format,
+            schema,
+            indexes: self.readers.iter().map(|name| name.to_string()).collect(),
+            ..recipe(seed, self.cut)
+        };
+        let mut planning = Planning::new(source, "unused", recipe);
         planning.growth.on_change = OnChange::Rebuild;
         planning
     }
@@ -176,6 +220,8 @@ enum Verb {
     Convert,
     Plan,
     Pack(usize, usize),
+    /// The same, which publishes when nothing is left to pack.
+    PackLast(usize, usize),
     Publish,
     Index(&'static str),
     Repair,
@@ -195,9 +241,9 @@ const WORKERS: &[Verb] = &[
     Verb::Publish,
 ];
 const REPAIR: &[Verb] = &[Verb::Repair];
-const ANEW: &[Verb] = &[Verb::Early, Verb::Index("wids"), Verb::Anew];
+const ANEW: &[Verb] = &[Verb::Early, Verb::Index("timm"), Verb::Anew];
 const COLLECT: &[Verb] = &[Verb::Collect];
-const INDEX: &[Verb] = &[Verb::Index("wids")];
+const INDEX: &[Verb] = &[Verb::Index("timm")];
 
 /// Makes an empty destination.
 type New = fn(&Arc<Data>) -> World;
@@ -234,6 +280,14 @@ impl World {
             place: Place::S3(Server::with(options)),
             data: Arc::clone(data),
             disk: Arc::default(),
+        }
+    }
+
+    /// Another destination of the same kind, with nothing in it.
+    fn empty(&self) -> Self {
+        match self.place {
+            Place::Local(_) => Self::local(&self.data),
+            Place::S3(_) => Self::s3(&self.data),
         }
     }
 
@@ -322,10 +376,10 @@ impl World {
                 command::convert::on(sink, &planning, Policy::Fail, None, false, &running)
             }
             Verb::Plan => command::plan::on(sink, &planning, false, &running),
-            Verb::Pack(number, of) => {
+            Verb::Pack(number, of) | Verb::PackLast(number, of) => {
                 let fan_out = FanOut {
                     worker: Worker { number, of },
-                    publish: false,
+                    publish: matches!(verb, Verb::PackLast(..)),
                 };
                 command::pack::on(sink, None, fan_out, Policy::Fail, &running)
             }
@@ -447,6 +501,43 @@ fn assert_same(actual: &Tree, expected: &Tree, context: &str) {
         there.is_empty() && wanted.is_empty(),
         "{context}: there is {there:?}, which should be {wanted:?}"
     );
+    if actual.contains_key(MANIFEST) {
+        assert_newest(actual, context);
+    }
+}
+
+/// The manifest of a tree.
+fn published(tree: &Tree) -> Manifest {
+    Manifest::decode(MANIFEST, &tree[MANIFEST]).unwrap()
+}
+
+/// The manifest is that of the newest snapshot, and everything that it names is there as it says, reader indexes too.
+#[track_caller]
+fn assert_newest(tree: &Tree, context: &str) {
+    let snapshots = tree.keys().filter(|name| name.starts_with(SNAPSHOT_DIR));
+    let newest = snapshots.filter_map(|name| snapshot_number(name)).max();
+    let newest = snapshot_name(newest.unwrap());
+    assert!(
+        tree[MANIFEST] == tree[&newest],
+        "{context}: the manifest is not {newest}"
+    );
+    let manifest = published(tree);
+    let shards = manifest.shards().flat_map(|(_, shard)| {
+        [
+            (&shard.name, &shard.crc32),
+            (&shard.index, &shard.index_crc32),
+        ]
+    });
+    let readers = manifest.indexes.iter();
+    let readers = readers.map(|file| (&file.name, &file.crc32));
+    for (name, crc32) in shards.chain(readers) {
+        let there = tree.get(name).map(|there| crc_text(crc32fast::hash(there)));
+        assert_eq!(there.as_ref(), Some(crc32), "{context}: {name} of {newest}");
+    }
+    let sums = beside::sums(&manifest).unwrap();
+    assert!(tree[beside::SUMS] == sums, "{context}: sums of {newest}");
+    let card = crate::card::render(&manifest);
+    assert!(tree[beside::CARD] == card, "{context}: card of {newest}");
 }
 
 /// A reader sees the old dataset or the new one: whichever the manifest is of, all of it is there.
@@ -465,9 +556,14 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
     );
     let mended =
         |file| before.get(MANIFEST) == after.get(MANIFEST) && actual.get(file) == after.get(file);
-    // What lies beside a manifest is written before it, and names no file that is not there.
+    // What lies beside a manifest is written between its snapshot and itself, and names no file that is not there.
+    let next = published(after);
+    let is_next = actual.contains_key(&snapshot_name(next.snapshot));
+    let wide = index::of_dataset(&next).into_iter();
+    let names = wide.map(|file| file.name.as_str());
+    let beside: Vec<&str> = names.chain([beside::CARD, beside::SUMS]).collect();
     let ahead = |file: &String| {
-        ["README.md", "SHA256SUMS"].contains(&file.as_str()) && actual.get(file) == after.get(file)
+        is_next && beside.contains(&file.as_str()) && actual.get(file) == after.get(file)
     };
     for (file, bytes) in dataset {
         assert!(

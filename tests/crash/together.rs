@@ -111,19 +111,25 @@ const OTHER: u64 = 2;
 /// At each of its points a process stands still, as if its machine slept, while others do everything there is to do. Then it
 /// goes on.
 fn sleeps(name: &str, new: New, level: Level, verb: Verb) {
-    let others: &[Verb] = &[Verb::Convert, Verb::Index("wids")];
+    let others: &[Verb] = &[Verb::Convert, Verb::Index("timm")];
     sleeps_while(name, new, level, verb, &Data::small(), WORKERS, others);
 }
 
 /// The same while the source grows and changes, and that is published too.
 fn sleeps_long(name: &str, new: New, level: Level, verb: Verb) {
+    for data in [Data::grown(), Data::added()] {
+        sleeps_long_over(name, new, level, verb, &data);
+    }
+}
+
+fn sleeps_long_over(name: &str, new: New, level: Level, verb: Verb, data: &Arc<Data>) {
     let workers: Vec<Verb> = [Verb::PlanEarly]
         .iter()
         .chain(&WORKERS[1..])
         .copied()
         .collect();
     let others: &[Verb] = &[Verb::Early, Verb::Plan, Verb::Pack(0, 1), Verb::Publish];
-    sleeps_while(name, new, level, verb, &Data::grown(), &workers, others);
+    sleeps_while(name, new, level, verb, data, &workers, others);
 }
 
 fn sleeps_while(
@@ -139,7 +145,7 @@ fn sleeps_while(
     let before = match verb {
         Verb::Convert => Tree::new(),
         // A publisher begins when the shards are there, a worker when the plan is.
-        Verb::Publish => undisturbed(new(data), &Tree::new(), &workers[..4]),
+        Verb::Publish | Verb::PackLast(..) => undisturbed(new(data), &Tree::new(), &workers[..4]),
         _ => undisturbed(new(data), &Tree::new(), &workers[..1]),
     };
     let expected = undisturbed(new(data), &before, others);
@@ -157,10 +163,45 @@ fn sleeps_while(
         let context = format!("{name}, asleep at {place}");
         ended.unwrap_or_else(|error| panic!("{context}: {error}"));
         assert_same(&world.tree(), &expected, &context);
+        if writes(&place) {
+            let fate = |work| Fate::last_act(level, points - 1, work);
+            is_killed_late(&world, &before, verb, others, &expected, fate);
+        }
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!("{name} sleeps, {level:?}: {points} points, {seconds:.1} s");
     assert!(points > 10);
+}
+
+/// Whether something gets its name, or loses it, at this point.
+pub(super) fn writes(place: &str) -> bool {
+    ["rename", "link", "put", "commit", "remove"]
+        .iter()
+        .any(|step| place.contains(step))
+}
+
+/// It is killed as soon as it has done what it was about to do when it fell asleep: what it leaves is put right by the next run, which finds
+/// everything published.
+fn is_killed_late(
+    like: &World,
+    before: &Tree,
+    verb: Verb,
+    others: &'static [Verb],
+    expected: &Tree,
+    fate: impl FnOnce(Box<dyn FnOnce() + Send>) -> Arc<Fate>,
+) {
+    let world = Arc::new(like.empty());
+    world.fill(before);
+    let meanwhile = Arc::clone(&world);
+    let fate = fate(Box::new(move || meanwhile.succeeds(others)));
+    world.silence_the_dead(&fate);
+    let _ = world.run(verb, &fate);
+    world.revive(&fate);
+    world.succeeds(&[Verb::Convert]);
+    let mut tree = world.tree();
+    // What it began to write is nobody's.
+    tree.retain(|name, _| expected.contains_key(name));
+    assert_same(&tree, expected, &format!("killed after {:?}", fate.place()));
 }
 
 #[test]
@@ -169,6 +210,8 @@ fn a_process_that_wakes_up_after_others_published_its_plan_takes_nothing_back() 
         sleeps("a conversion to disk", LOCAL, level, Verb::Convert);
         sleeps("a worker on disk", LOCAL, level, Verb::Pack(0, 2));
         sleeps("a publisher on disk", LOCAL, level, Verb::Publish);
+        let last = Verb::PackLast(0, 2);
+        sleeps("a worker on disk that publishes", LOCAL, level, last);
     }
     let operations = Level::Operations;
     sleeps("a publisher on S3", S3, operations, Verb::Publish);
@@ -180,15 +223,14 @@ fn a_worker_that_wakes_up_after_the_next_generation_was_published_harms_nothing(
     for level in [Level::Operations, Level::Steps] {
         sleeps_long("an old worker on disk", LOCAL, level, Verb::Pack(0, 2));
         sleeps_long("an old publisher on disk", LOCAL, level, Verb::Publish);
+        let last = Verb::PackLast(0, 2);
+        sleeps_long("an old worker on disk that publishes", LOCAL, level, last);
     }
-    sleeps_long(
-        "an old publisher on S3",
-        S3,
-        Level::Operations,
-        Verb::Publish,
-    );
+    let operations = Level::Operations;
+    sleeps_long("an old publisher on S3", S3, operations, Verb::Publish);
+    let last = Verb::PackLast(0, 2);
+    sleeps_long("an old worker on S3 that publishes", S3, operations, last);
 }
-
 /// A conversion that saw the source before others did claims nothing after them.
 #[test]
 fn a_conversion_that_saw_an_earlier_source_and_slept_publishes_nothing_over_a_later_one() {
@@ -293,7 +335,7 @@ fn indexes(world: &World) -> (Vec<String>, u64) {
 
 #[test]
 fn indexes_that_are_added_at_the_same_time_are_all_there_at_the_end() {
-    let data = Data::small();
+    let data = Data::plain();
     let before = undisturbed(World::local(&data), &Tree::new(), CONVERT);
     for (new, rounds) in [(LOCAL, rounds()), (S3, rounds().div_ceil(10))] {
         for round in 0..rounds {
@@ -313,7 +355,7 @@ fn indexes_that_are_added_at_the_same_time_are_all_there_at_the_end() {
 
 #[test]
 fn an_index_is_added_although_the_making_of_another_one_ended_anywhere() {
-    let data = Data::small();
+    let data = Data::plain();
     let before = undisturbed(World::local(&data), &Tree::new(), CONVERT);
     for point in 0.. {
         let world = World::local(&data);

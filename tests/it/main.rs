@@ -25,6 +25,8 @@ mod resume;
 mod gc;
 // Runs that are killed at random moments, stand still, and meet each other.
 mod kill;
+// Runs that are stopped right before a named step while others publish.
+mod hold;
 // Inside a pod: reports, progress, deadlines, limits.
 mod pod;
 // Splits, label files, sidecars, globs.

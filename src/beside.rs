@@ -1,0 +1,358 @@
+//! What lies beside a snapshot under names that every snapshot has: the manifest, the card, `SHA256SUMS`, and the reader indexes of the
+//! whole dataset.
+//!
+//! A snapshot never changes, and what lies beside it follows from it and its records, so that anybody can put it at any time. Whoever puts
+//! one of these names may have slept before that, and others published meanwhile: so each looks once more when it has put something, and
+//! puts what belongs to the newest snapshot. What a process that died in between left is put right by the next run that finds it.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use crate::card;
+use crate::checksum::{Scanner, crc_text};
+use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::index::{self, File};
+use crate::manifest::{
+    IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,
+};
+use crate::store::{Kept, Sink, at_once};
+
+/// `sha256sum -c` reads it.
+pub const SUMS: &str = "SHA256SUMS";
+/// People may complete it.
+pub const CARD: &str = "README.md";
+/// Snapshots before the last one that are looked at to tell what is ours.
+const SNAPSHOTS: usize = 3;
+/// A file larger than this is not held to be compared.
+const HELD_BYTES: u64 = 8 << 20;
+
+/// The `SHA256SUMS` of a snapshot, if it has such digests.
+pub fn sums(manifest: &Manifest) -> Option<String> {
+    let sums: String = manifest
+        .shards()
+        .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
+        .collect();
+    (!sums.is_empty()).then_some(sums)
+}
+
+/// The newest snapshot after the one of this number, if there is a later one. One that cannot be read is passed over.
+///
+/// Found by a listing: those in between may be gone.
+pub fn later(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
+    let names = sink.list(SNAPSHOT_DIR)?;
+    let mut numbers: Vec<u64> = names
+        .iter()
+        .filter_map(|(name, _)| snapshot_number(name))
+        .filter(|&there| there > number)
+        .collect();
+    numbers.sort_unstable();
+    for number in numbers.into_iter().rev() {
+        let name = snapshot_name(number);
+        let Some(text) = sink.get(&name)? else {
+            continue;
+        };
+        let manifest = unless_damaged(Manifest::decode(&format!("{sink}/{name}"), &text))?;
+        if let Some(manifest) = manifest.filter(|manifest| manifest.snapshot == number) {
+            return Ok(Some(manifest));
+        }
+    }
+    Ok(None)
+}
+
+/// Goes on to the newest snapshot there is, and puts what belongs to it if it is another one than this.
+pub fn catch_up(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
+    match later(sink, manifest.snapshot)? {
+        None => Ok(manifest),
+        Some(later) => put(sink, later, Vec::new(), memory),
+    }
+}
+
+/// Puts what belongs to this snapshot, or to a later one if there is one, and gives that which it was. `made` are reader indexes of this
+/// one; what else is not as it should be is made from records and may take up to `memory` bytes.
+pub fn put(sink: &dyn Sink, manifest: Manifest, made: Vec<File>, memory: u64) -> Result<Manifest> {
+    settle(sink, manifest, made, memory).map(|settled| settled.manifest)
+}
+
+/// The same for what was published before: reader indexes of single shards are looked at too, and one that cannot be put right is damage.
+pub fn put_right(
+    sink: &dyn Sink,
+    manifest: Manifest,
+    made: Vec<File>,
+    memory: u64,
+) -> Result<Manifest> {
+    let Settled {
+        manifest,
+        mut unmade,
+    } = settle(sink, manifest, made, memory)?;
+    unmade.extend(put_shard_files(sink, &manifest, memory)?);
+    match &unmade[..] {
+        [] => Ok(manifest),
+        [file, ..] => Err(Error::new(
+            Kind::Damage,
+            format!(
+                "{sink}/{}: not what the manifest says, and made again it is neither: run `shardpack index {sink} --index {}` to publish \
+                 it anew",
+                file.name, file.reader
+            ),
+        )),
+    }
+}
+
+/// Makes reader indexes of this snapshot again that are damaged, and what else lies beside it where that is. Gives those that are not what
+/// the manifest says when they are made again.
+pub fn make_again(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    damaged: &[&IndexFile],
+    memory: u64,
+) -> Result<Vec<IndexFile>> {
+    let mut unmade = put_again(sink, manifest, damaged, memory)?;
+    unmade.extend(settle(sink, manifest.clone(), Vec::new(), memory)?.unmade);
+    Ok(unmade)
+}
+
+/// A snapshot with what belongs to it in place.
+struct Settled {
+    manifest: Manifest,
+    /// Reader indexes that are not what it says, and could not be made so: another version may have written them.
+    unmade: Vec<IndexFile>,
+}
+
+fn settle(
+    sink: &dyn Sink,
+    mut manifest: Manifest,
+    mut made: Vec<File>,
+    memory: u64,
+) -> Result<Settled> {
+    let mut ours = Ours::default();
+    loop {
+        let there = sink.get(MANIFEST)?;
+        let there = match there {
+            Some(there) => unless_damaged(Manifest::decode(MANIFEST, &there))?,
+            None => None,
+        };
+        // Each snapshot goes on from the one before: a later one is not taken back. That of the manifest itself may be lost.
+        let mut newest = there
+            .clone()
+            .filter(|there| there.snapshot > manifest.snapshot);
+        let number = newest.as_ref().unwrap_or(&manifest).snapshot;
+        if let Some(later) = later(sink, number)? {
+            newest = Some(later);
+        }
+        if let Some(newest) = newest {
+            manifest = newest;
+            made.clear();
+        }
+        let Files { put, unmade } = put_files(sink, &manifest, &made, &mut ours, memory)?;
+        // The last of them: a reader of the manifest finds the others.
+        let is_there = there.as_ref() == Some(&manifest);
+        if !is_there {
+            put_manifest(sink, &manifest)?;
+        }
+        let slept = (put || !is_there) && later(sink, manifest.snapshot)?.is_some();
+        if !slept {
+            return Ok(Settled { manifest, unmade });
+        }
+    }
+}
+
+/// As it lies among the snapshots.
+fn put_manifest(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
+    let name = snapshot_name(manifest.snapshot);
+    let is_it = |text: &Bytes| Manifest::decode(&name, text).is_ok_and(|there| there == *manifest);
+    match sink.get(&name)?.filter(is_it) {
+        Some(text) => sink.put(MANIFEST, &text),
+        None => sink.put(MANIFEST, &manifest.encode()?),
+    }
+}
+
+/// What came of putting files.
+struct Files {
+    /// Whether any was put.
+    put: bool,
+    /// Those that are not what the manifest says, and could not be made so.
+    unmade: Vec<IndexFile>,
+}
+
+/// Puts the card, `SHA256SUMS` and the reader indexes of the whole dataset where they are not in place.
+fn put_files(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    made: &[File],
+    ours: &mut Ours,
+    memory: u64,
+) -> Result<Files> {
+    let depth = sink.requests();
+    let wide = index::of_dataset(manifest);
+    let in_place = at_once(depth, &wide, |file| {
+        is_in_place(sink, &file.name, file.bytes, &file.crc32)
+    })?;
+    let mut todo: Vec<File> = Vec::new();
+    let (mut wrong, mut lacking) = (Vec::new(), Vec::new());
+    for (file, in_place) in wide.into_iter().zip(in_place) {
+        if in_place || (index::is_for_people(file) && ours.stays(sink, manifest, &file.name)?) {
+            continue;
+        }
+        match made.iter().find(|made| is_it(file, made)) {
+            Some(made) => todo.push(made.clone()),
+            None => lacking.push(file),
+        }
+    }
+    if !lacking.is_empty() {
+        let again = index::export_again(sink, manifest, &lacking, memory)?;
+        for file in lacking {
+            match again.iter().find(|made| is_it(file, made)) {
+                Some(made) => {
+                    let snapshot = manifest.snapshot;
+                    tracing::warn!(
+                        "{sink}/{}: not that of snapshot {snapshot}: made again",
+                        file.name
+                    );
+                    todo.push(made.clone());
+                }
+                None => wrong.push(file.clone()),
+            }
+        }
+    }
+    let card = card::render(manifest).into_bytes();
+    let sums = sums(manifest).map(String::into_bytes);
+    let of_sums = sums.map(|sums| (SUMS.to_owned(), sums));
+    for file in of_sums.into_iter().chain([(CARD.to_owned(), card)]) {
+        let (name, content) = &file;
+        let crc32 = crc_text(crc32fast::hash(content));
+        let in_place = is_in_place(sink, name, content.len() as u64, &crc32)?;
+        if !in_place && !(name == CARD && ours.stays(sink, manifest, CARD)?) {
+            todo.push(file);
+        }
+    }
+    at_once(depth, &todo, |(name, content)| sink.put(name, content))?;
+    let put = !todo.is_empty();
+    ours.put.extend(todo);
+    Ok(Files { put, unmade: wrong })
+}
+
+fn is_it(file: &IndexFile, (name, content): &File) -> bool {
+    *name == file.name
+        && content.len() as u64 == file.bytes
+        && crc_text(crc32fast::hash(content)) == file.crc32
+}
+
+/// Whether an object of this content is there; asks the store where that knows, and holds no large one.
+fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<bool> {
+    if let Kept::Crc32(there) = sink.kept(name)? {
+        return Ok(crc_text(there) == crc32);
+    }
+    if bytes <= HELD_BYTES {
+        return Ok(sink.get(name)?.is_some_and(|there| {
+            there.len() as u64 == bytes && crc_text(crc32fast::hash(&there)) == crc32
+        }));
+    }
+    let directory = name.rsplit_once('/').map_or("", |(directory, _)| directory);
+    if !sink.list(directory)?.contains(&(name.to_owned(), bytes)) {
+        return Ok(false);
+    }
+    let read = Scanner::new(sink.open(name)?).drain();
+    let (_, there) = read.map_err(|error| Error::io(name, error))?;
+    Ok(crc_text(there) == crc32)
+}
+
+/// Puts reader indexes of single shards that are missing or of another length: their names are never used for anything else, so that
+/// no other content comes there. Gives those that cannot be made as they were.
+fn put_shard_files(sink: &dyn Sink, manifest: &Manifest, memory: u64) -> Result<Vec<IndexFile>> {
+    let files = index::of_shards(manifest);
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Shards of others lie anywhere.
+    let ours = files.iter().all(|file| file.name.starts_with("data/"));
+    let there: HashSet<(String, u64)> = sink
+        .list(if ours { "data" } else { "" })?
+        .into_iter()
+        .collect();
+    let is_there = |file: &&IndexFile| there.contains(&(file.name.clone(), file.bytes));
+    let wrong: Vec<&IndexFile> = files.into_iter().filter(|file| !is_there(file)).collect();
+    put_again(sink, manifest, &wrong, memory)
+}
+
+/// Makes those of these files again that describe one shard each. Gives those that cannot be made as they were.
+fn put_again(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    files: &[&IndexFile],
+    memory: u64,
+) -> Result<Vec<IndexFile>> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let of_shards: HashSet<&IndexFile> = index::of_shards(manifest).into_iter().collect();
+    let files: Vec<&IndexFile> = files
+        .iter()
+        .filter(|file| of_shards.contains(*file))
+        .copied()
+        .collect();
+    let made = index::export_again(sink, manifest, &files, memory)?;
+    let made_of = |file: &&IndexFile| made.iter().find(|made| is_it(file, made));
+    let todo: Vec<&File> = files.iter().filter_map(made_of).collect();
+    at_once(sink.requests(), &todo, |(name, content)| {
+        tracing::warn!("{sink}/{name}: not that of its shard: made again");
+        sink.put(name, content)
+    })?;
+    Ok(files
+        .into_iter()
+        .filter(|file| made_of(file).is_none())
+        .cloned()
+        .collect())
+}
+
+/// What this program wrote under names of files that people may complete: what is none of that is theirs, and stays.
+#[derive(Default)]
+struct Ours {
+    /// What this process put.
+    put: Vec<File>,
+    /// Snapshots before: a run that ended between a snapshot and its manifest may have left what belongs to an earlier one.
+    before: Option<Vec<Manifest>>,
+}
+
+impl Ours {
+    /// Whether what lies there, which is not that of this snapshot, is to stay: somebody wrote it.
+    fn stays(&mut self, sink: &dyn Sink, manifest: &Manifest, name: &str) -> Result<bool> {
+        let Some(there) = sink.get(name)? else {
+            return Ok(false);
+        };
+        let crc32 = crc_text(crc32fast::hash(&there));
+        let is_of = |manifest: &Manifest| match name {
+            CARD => card::render(manifest).as_bytes() == there,
+            _ => {
+                let mut files = manifest.indexes.iter();
+                files.any(|file| file.name == name && file.crc32 == crc32)
+            }
+        };
+        let mut put = self.put.iter();
+        if put.any(|(put, content)| put == name && *content == there) {
+            return Ok(false);
+        }
+        let before = match &mut self.before {
+            Some(before) => before,
+            before => before.insert(before_this(sink, manifest)?),
+        };
+        let stays = !before.iter().any(is_of);
+        if stays {
+            tracing::info!("{name} was changed by somebody: it stays as it is");
+        }
+        Ok(stays)
+    }
+}
+
+/// The last snapshots before this one.
+fn before_this(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<Manifest>> {
+    let mut before = Vec::new();
+    for number in (1..manifest.snapshot).rev().take(SNAPSHOTS) {
+        let name = snapshot_name(number);
+        let Some(text) = sink.get(&name)? else {
+            break;
+        };
+        before.extend(unless_damaged(Manifest::decode(&name, &text))?);
+    }
+    Ok(before)
+}
