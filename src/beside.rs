@@ -222,7 +222,8 @@ fn put_files(
         let (name, content) = &file;
         let crc32 = crc_text(crc32fast::hash(content));
         let in_place = is_in_place(sink, name, content.len() as u64, &crc32)?;
-        if !in_place && !(name == CARD && ours.stays(sink, manifest, CARD)?) {
+        let stays = in_place || (name == CARD && ours.stays(sink, manifest, CARD)?);
+        if !stays {
             todo.push(file);
         }
     }

@@ -7,7 +7,7 @@
 //! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
 //! workers, one thread owning one shard; `publish` runs once, from records alone.
 //!
-//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`beside`], [`growth`], [`gone`], [`verify`], [`resume`], [`repair`], [`gc`], [`foreign`], [`survey`]) → parts ([`store`],
+//! Imports go downwards only: [`run`] → [`command`] → [`settings`] → stages ([`pipeline`], [`publish`], [`beside`], [`growth`], [`gone`], [`verify`], [`resume`], [`repair`], [`relist`], [`gc`], [`foreign`], [`survey`]) → parts ([`store`],
 //! [`format`], [`compress`], [`index`], [`lookahead`]) → values ([`recipe`], [`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
 //! the map with a sentence for each module.
 
@@ -43,6 +43,7 @@ pub mod publish;
 pub mod reactor;
 pub mod recipe;
 pub mod record;
+pub mod relist;
 pub mod repair;
 pub mod report;
 pub mod resume;

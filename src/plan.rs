@@ -574,6 +574,17 @@ fn sum_up(shard: &mut ShardPlan, samples: impl Iterator<Item = Sample>) {
     shard.unversioned = hex(&digest.finalize());
 }
 
+/// The lines of these samples.
+pub fn lines_of(samples: &[Sample]) -> Vec<u8> {
+    let (mut lines, mut line) = (Vec::new(), Vec::new());
+    for sample in samples {
+        // Strings and numbers always serialise.
+        let _ = set_line(&mut line, sample);
+        lines.extend_from_slice(&line);
+    }
+    lines
+}
+
 /// The samples in the lines of one shard.
 pub fn parse_lines(name: &str, lines: &[u8]) -> Result<Vec<Sample>> {
     serde_json::Deserializer::from_slice(lines)

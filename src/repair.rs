@@ -269,10 +269,11 @@ impl Repair<'_> {
             .iter()
             .flat_map(|shard| [shard.name.as_str(), shard.index.as_str()])
             .chain(manifest.indexes.iter().map(|file| file.name.as_str()))
-            .chain([MANIFEST])
+            .chain([MANIFEST, beside::SUMS])
             .collect();
         for (object, what) in &found {
-            if !known.contains(object) && !mended.repaired.contains(*object) {
+            let told = mended.repaired.contains(*object) || mended.lost.contains_key(*object);
+            if !known.contains(object) && !told {
                 mended.lost.insert((*object).to_owned(), what.clone());
             }
         }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::manifest::{Manifest, STATE, snapshot_name};
 use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_lines};
@@ -44,12 +45,24 @@ pub struct Stored {
     pub plan: Plan,
     /// For each shard: offset and length of its frame.
     pub frames: Vec<[u64; 2]>,
+    /// CRC-32 of all frames, eight hexadecimal digits; plans of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_crc32: Option<String>,
     /// Whether this run claimed the destination: then nothing in it is of this plan, whatever it looks like.
     #[serde(skip)]
     pub fresh: bool,
     /// Shards whose files have other versions by now, with those.
     #[serde(skip)]
     pub revised: HashMap<usize, Vec<Sample>>,
+}
+
+impl Stored {
+    /// Length of the list of samples.
+    pub fn samples_bytes(&self) -> u64 {
+        let ends = self.frames.iter();
+        let ends = ends.map(|[offset, length]| offset.saturating_add(*length));
+        ends.max().unwrap_or(0)
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,7 +91,8 @@ fn plan_name(id: &str) -> String {
     format!("{STATE}/plan/{id}/plan.json")
 }
 
-fn samples_name(id: &str) -> String {
+/// Name of the list of samples of the plan of this id.
+pub fn samples_name(id: &str) -> String {
     format!("{STATE}/plan/{id}/samples.jsonl.zst")
 }
 
@@ -303,11 +317,13 @@ pub fn store_beside(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
 
 /// Writes a draft's plan and samples.
 fn put_plan(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
+    let (frames, crc32) = store_samples(sink, draft)?;
     let stored = Stored {
         id: draft.id.clone(),
         digest: draft.digest.clone(),
         plan: draft.plan.clone(),
-        frames: store_samples(sink, draft)?,
+        frames,
+        samples_crc32: Some(crc_text(crc32)),
         fresh: false,
         revised: HashMap::new(),
     };
@@ -320,7 +336,8 @@ pub fn check_exclusive(sink: &dyn Sink, stored: &Stored) -> Result<()> {
     sink.check_exclusive(&plan_name(&stored.id), &json(stored)?)
 }
 
-fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
+/// Writes the samples of a draft; gives the places of the frames and the CRC-32 of all of them.
+fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<(Vec<[u64; 2]>, u32)> {
     let name = samples_name(&draft.id);
     // About a tenth of the lines; only a hint.
     let lines: u64 = draft.plan.shards.iter().map(|s| s.listing_bytes).sum();
@@ -330,10 +347,8 @@ fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
     let mut offset = 0;
     // Compressed as they are made: the lines of all samples would be several times the listing.
     let pack = |shard: usize| {
-        let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL)?;
-        encoder.set_pledged_src_size(Some(draft.plan.shards[shard].listing_bytes))?;
-        draft.write_lines(shard, &mut encoder)?;
-        encoder.finish()
+        let bytes = draft.plan.shards[shard].listing_bytes;
+        frame(bytes, |out| draft.write_lines(shard, out))
     };
     let shards: Vec<usize> = (0..draft.plan.shards.len()).collect();
     for some in shards.chunks(rayon::current_num_threads()) {
@@ -349,8 +364,56 @@ fn store_samples(sink: &dyn Sink, draft: &Draft) -> Result<Vec<[u64; 2]>> {
             offset += frame.len() as u64;
         }
     }
-    writer.commit(crc.finalize())?;
-    Ok(frames)
+    let crc32 = crc.finalize();
+    writer.commit(crc32)?;
+    Ok((frames, crc32))
+}
+
+/// A frame of so many bytes of lines.
+fn frame(
+    bytes: u64,
+    lines: impl FnOnce(&mut zstd::stream::Encoder<'_, Vec<u8>>) -> std::io::Result<()>,
+) -> std::io::Result<Vec<u8>> {
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL)?;
+    encoder.set_pledged_src_size(Some(bytes))?;
+    lines(&mut encoder)?;
+    encoder.finish()
+}
+
+/// Writes the list of samples of a stored plan again, from the lines that `lines` gives of each shard; false, and nothing is written,
+/// where it gives none, or where the list does not come out as it was: another version may have compressed it otherwise.
+pub fn put_samples(
+    sink: &dyn Sink,
+    stored: &Stored,
+    mut lines: impl FnMut(usize) -> Result<Option<Vec<u8>>>,
+) -> Result<bool> {
+    let name = samples_name(&stored.id);
+    let failed = |error| Error::io(&name, error);
+    let mut writer = sink.create(&name, stored.samples_bytes())?;
+    let mut crc = crc32fast::Hasher::new();
+    let mut at = 0;
+    for (shard, [offset, length]) in stored.frames.iter().enumerate() {
+        let Some(lines) = lines(shard)? else {
+            return Ok(false);
+        };
+        let frame = frame(lines.len() as u64, |out| {
+            std::io::Write::write_all(out, &lines)
+        })
+        .map_err(failed)?;
+        if (at, frame.len() as u64) != (*offset, *length) {
+            return Ok(false);
+        }
+        writer.write_all(&frame).map_err(failed)?;
+        crc.update(&frame);
+        at += frame.len() as u64;
+    }
+    let crc32 = crc.finalize();
+    let same = stored.samples_crc32.as_ref();
+    if same.is_some_and(|said| *said != crc_text(crc32)) {
+        return Ok(false);
+    }
+    writer.commit(crc32)?;
+    Ok(true)
 }
 
 /// Names of the shards, and of their indexes, of every plan stored in the destination; a plan that cannot be read names none.
@@ -431,10 +494,34 @@ fn sizes(shard: &ShardPlan) -> [u64; 3] {
 
 /// The samples of one shard of the plan.
 pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
-    use sha2::Digest;
     if let Some(samples) = stored.revised.get(&shard) {
         return Ok(samples.clone());
     }
+    let name = samples_name(&stored.id);
+    let plan = &stored.plan.shards[shard];
+    let samples = parse_lines(&name, &lines(sink, stored, shard)?)?;
+    match samples.len() as u64 == plan.samples {
+        true => Ok(samples),
+        false => Err(Error::new(
+            Kind::Damage,
+            format!(
+                "{sink}/{name}: {} samples are listed for {}, planned are {}: make the plan again",
+                samples.len(),
+                plan.name,
+                plan.samples
+            ),
+        )),
+    }
+}
+
+/// Whether these are the lines that a shard of the plan was planned with.
+pub fn are_planned(plan: &ShardPlan, lines: &[u8]) -> bool {
+    use sha2::Digest;
+    hex(&sha2::Sha256::digest(lines)) == plan.listing
+}
+
+/// The lines of the samples of one shard of the plan; others than were planned are damage.
+pub fn lines(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<u8>> {
     let name = samples_name(&stored.id);
     let [offset, length] = stored.frames[shard];
     let plan = &stored.plan.shards[shard];
@@ -450,20 +537,11 @@ pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sam
     };
     let frame: Bytes = sink.range(&name, offset, length)?;
     let lines = zstd::bulk::decompress(&frame, unpacked).map_err(|error| bad(error.to_string()))?;
-    if hex(&sha2::Sha256::digest(&lines)) != plan.listing {
-        return Err(bad(format!(
+    match are_planned(plan, &lines) {
+        true => Ok(lines),
+        false => Err(bad(format!(
             "the samples of {} do not match the plan",
             plan.name
-        )));
-    }
-    let samples = parse_lines(&name, &lines)?;
-    match samples.len() as u64 == plan.samples {
-        true => Ok(samples),
-        false => Err(bad(format!(
-            "{} samples are listed for {}, planned are {}",
-            samples.len(),
-            plan.name,
-            plan.samples
         ))),
     }
 }

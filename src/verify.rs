@@ -14,7 +14,7 @@ use crate::beside;
 use crate::buffer::Buffer;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::{Frames, Raw, unpack};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::foreign;
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
@@ -407,6 +407,7 @@ impl Verification<'_> {
                 differing.push(finding.values(format!("{} bytes", file.bytes), size));
             }
         }
+        differing.extend(self.check_sums(manifest)?);
         findings.extend(self.unless_overwritten(manifest, differing, shared)?);
         let ours = |name: &str| {
             !manifest.recipe.foreign || foreign::is_shard(name, manifest.recipe.format)
@@ -489,6 +490,94 @@ impl Verification<'_> {
         Ok(known)
     }
 
+    /// Compares `SHA256SUMS` with the digests in the manifest.
+    fn check_sums(&self, manifest: &Manifest) -> Result<Option<Finding>> {
+        let Some(sums) = beside::sums(manifest) else {
+            return Ok(None);
+        };
+        let finding = |what: &str| Finding::new(beside::SUMS, what);
+        let Some(there) = self.sink.get(beside::SUMS)? else {
+            let bytes = format!("{} bytes", sums.len());
+            return Ok(Some(finding("missing").values(bytes, "nothing")));
+        };
+        let same = sums
+            .bytes()
+            .zip(&there)
+            .take_while(|(a, b)| a == *b)
+            .count();
+        if same == sums.len() && same == there.len() {
+            return Ok(None);
+        }
+        let end = sums.len().max(there.len()) as u64;
+        Ok(Some(
+            finding("differs from the digests in the manifest")
+                .range(same as u64, end)
+                .values(
+                    crc_text(crc32fast::hash(sums.as_bytes())),
+                    crc_text(crc32fast::hash(&there)),
+                ),
+        ))
+    }
+
+    /// Compares the list of samples of a stored plan with what the plan says of it. `sizes` are those of all parts of plans.
+    fn check_samples(
+        &self,
+        stored: &Stored,
+        sizes: &HashMap<String, u64>,
+        shared: &Shared<'_>,
+    ) -> Result<Vec<Finding>> {
+        let name = resume::samples_name(&stored.id);
+        let bytes = stored.samples_bytes();
+        let finding = |what: String| Finding::new(&name, what);
+        let size = sizes.get(&name);
+        if size != Some(&bytes) {
+            let size = size.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
+            let what = "the plan's list of samples is missing or of another size".to_owned();
+            return Ok(vec![finding(what).values(format!("{bytes} bytes"), size)]);
+        }
+        let mut findings = Vec::new();
+        if self.level >= Level::Head
+            && let Some(crc32) = &stored.samples_crc32
+        {
+            let there = match (self.level, self.sink.kept(&name)?) {
+                (Level::Head, Kept::Crc32(there)) => Some(there),
+                (Level::Head, Kept::Nothing) => None,
+                _ => {
+                    let read = Scanner::new(self.sink.open(&name)?).drain();
+                    Some(read.map_err(|error| Error::io(&name, error))?.1)
+                }
+            };
+            lock(&shared.report).unknown += u64::from(there.is_none());
+            match there.map(crc_text) {
+                Some(there) if there != *crc32 => findings.push(
+                    finding("content of the plan's list of samples, by crc32".to_owned())
+                        .range(0, bytes)
+                        .values(crc32, there),
+                ),
+                _ => return Ok(findings),
+            }
+        }
+        if self.level < Level::Data {
+            return Ok(findings);
+        }
+        // Which shards it is about; and all there is to go by in plans of earlier versions.
+        let shards: Vec<usize> = (0..stored.frames.len()).collect();
+        let damaged = at_once(self.jobs, &shards, |&shard| {
+            self.stop.check()?;
+            let lines = resume::lines(self.sink, stored, shard);
+            let [offset, length] = stored.frames[shard];
+            let what = format!("the samples of {}", stored.plan.shards[shard].name);
+            let finding = finding(format!("{what} are not those of the plan"));
+            let finding = finding.range(offset, offset.saturating_add(length));
+            Ok(unless_damaged(lines)?.is_none().then_some(finding))
+        })?;
+        let damaged: Vec<Finding> = damaged.into_iter().flatten().collect();
+        match damaged.is_empty() {
+            true => Ok(findings),
+            false => Ok(damaged),
+        }
+    }
+
     /// Findings on what lies beside the manifest, all or none: a later snapshot that is there has its own before the manifest. Then that
     /// is told.
     fn unless_overwritten(
@@ -566,6 +655,11 @@ impl Verification<'_> {
         }
         if let Some(stored) = plans.get(&manifest.plan) {
             findings.extend(not_as_planned(manifest, stored, &plans));
+        }
+        let sizes = self.sink.list(&format!("{STATE}/plan"))?;
+        let sizes: HashMap<String, u64> = sizes.into_iter().collect();
+        for stored in plans.values() {
+            findings.extend(self.check_samples(stored, &sizes, shared)?);
         }
         lock(&shared.report).findings.extend(findings);
         Ok(())

@@ -8,6 +8,7 @@ use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::listing::Listing;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Draft;
+use crate::relist;
 use crate::repair::{Mended, Origin, Repair};
 use crate::resume::{self, Stored};
 use crate::sample::{Field, FilePath};
@@ -91,6 +92,33 @@ pub fn on(
             "only the source has what is lost: add `--source SRC`",
         )),
     };
+    let lists = relist::damaged(&report);
+    if dry_run {
+        mended
+            .repaired
+            .extend(lists.iter().map(|name| (*name).to_owned()));
+    } else if !lists.is_empty() {
+        let mut samples = || match &opened {
+            Some(source) if !manifest.recipe.labels => {
+                let rules = rules_of(&manifest.recipe)?;
+                let mut scan = scan(source.list()?, &rules, &source.to_string())?;
+                scan.number_like(&manifest.names.classes);
+                Ok(scan)
+            }
+            Some(_) => Err(Error::usage(
+                "labels came from a file, which nothing tells any more",
+            )),
+            None => Err(Error::usage(
+                "only the source has what is lost: add `--source SRC`",
+            )),
+        };
+        for (name, lost) in relist::relist(sink, &manifest, &lists, &mut samples)? {
+            match lost {
+                None => _ = mended.repaired.insert(name),
+                Some(why) => _ = mended.lost.insert(name, why),
+            }
+        }
+    }
     repair.mend(&manifest, &report, &mut origin, &mut mended)?;
     if !dry_run && !mended.repaired.is_empty() {
         for finding in repair.look(&manifest)?.findings {

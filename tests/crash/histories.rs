@@ -277,6 +277,7 @@ impl Destination {
                 id: work.id.clone(),
                 digest: work.digest.clone(),
                 frames: vec![[0, 0]; work.plan.shards.len()],
+                samples_crc32: None,
                 plan: work.plan,
                 fresh: false,
                 revised: Default::default(),

@@ -967,17 +967,17 @@ fn on_s3_a_run_that_has_nothing_to_do_lists_once_and_reads_no_data() {
     assert_eq!(of("GetObject", ""), 4);
     // What lies beside the manifest.
     assert_eq!(of("HeadObject", "out/README.md"), 1);
-    let snapshots = of("ListObjectsV2", "snapshots");
-    assert_eq!(snapshots, 1);
     let lists = of("ListObjectsV2", "");
     assert_eq!(all.len() - before, 5 + lists, "{:?}", &all[before..]);
-    let lists = lists - snapshots;
-    // Once over the source, and over the state of the destination.
+    // Once over the source, over the state of the destination, and over its snapshots.
     let before = bucket.server.count("ListObjectsV2");
     let flags = ["plan", "--dry-run", "s3://bucket/in", "s3://bucket/new"];
     run(&mut bucket.command(&flags)).exits(0);
     let once = bucket.server.count("ListObjectsV2") - before;
-    assert!(lists <= once, "{lists} listings, {once} of a first plan");
+    assert!(
+        lists <= once + 1,
+        "{lists} listings, {once} of a first plan"
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Held {
     }
 
     /// It takes that one step and is killed.
-    pub(crate) fn is_killed_after_it(mut self) {
+    pub(crate) fn dies_after_it(mut self) {
         self.takes_the_step();
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -175,7 +175,7 @@ impl Site {
     fn takes_nothing_back(&self, late: Held, killed: bool, expected: &Digests) {
         match killed {
             true => {
-                late.is_killed_after_it();
+                late.dies_after_it();
                 self.run("convert", &[]);
             }
             false => _ = late.goes_on().exits(0),
@@ -289,7 +289,7 @@ fn a_gc_held_before_it_removes_anything_takes_nothing_of_a_later_state() {
             write(&site.data.source().join("cat/new.jpg"), &picture("new"));
             site.run("convert", &["--seed", "7"]).says(&["published"]);
             match killed {
-                true => late.is_killed_after_it(),
+                true => late.dies_after_it(),
                 false => _ = late.goes_on().exits(0),
             }
             site.run("verify", &[]);

@@ -14,8 +14,8 @@ const LAYERS: [(&str, &[&str]); 6] = [
     (
         "stages",
         &[
-            "pipeline", "publish", "beside", "growth", "gone", "verify", "repair", "resume", "gc",
-            "foreign", "survey",
+            "pipeline", "publish", "beside", "growth", "gone", "verify", "repair", "relist",
+            "resume", "gc", "foreign", "survey",
         ],
     ),
     (

@@ -51,6 +51,8 @@ mod client;
 mod credentials;
 // S3 behind links of little bandwidth, and servers that take their time.
 mod slow;
+// `SHA256SUMS` and the plans' lists of samples: what is changed there is found and made again.
+mod lists;
 // Whatever is changed is found.
 mod mutations;
 // What is damaged or missing is made again.

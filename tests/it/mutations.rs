@@ -14,7 +14,7 @@ use crate::support::{Dataset, Output, Random, files, picture};
 
 /// Formats whose shards, indexes and manifests are changed.
 const FORMATS: [&[&str]; 5] = [
-    &["--json", "--index", "wids,dali"],
+    &["--json", "--index", "wids,dali,energon", "--sha256"],
     &["--compress", "zstd", "--zstd-seekable"],
     &["--format", "tfrecord", "--compress", "gzip"],
     &["--format", "tfrecord", "--schema", "tfds"],
@@ -55,12 +55,13 @@ fn intact(root: &Path) -> bool {
         .is_ok_and(|report| report.findings.is_empty())
 }
 
-/// What a dataset publishes: everything but the card, which people may complete, and the claim and plan it was made by.
+/// What a dataset publishes, and its plan's list of samples: everything but the card, which people may complete, and the claim and plan it
+/// was made by.
 fn published(output: &Output) -> BTreeMap<PathBuf, Vec<u8>> {
     let ours = |path: &PathBuf| {
         let name = path.strip_prefix(&output.path).unwrap().to_str().unwrap();
         name != "README.md"
-            && !name.starts_with("_shardpack/plan")
+            && (!name.starts_with("_shardpack/plan") || name.ends_with("/samples.jsonl.zst"))
             && !name.starts_with("_shardpack/claims")
     };
     let read = |path: PathBuf| (path.clone(), fs::read(path).unwrap());
