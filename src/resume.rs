@@ -281,11 +281,12 @@ fn conflict(sink: &dyn Sink, owner: &str, ours: &str) -> Error {
 /// Makes this draft the destination's plan of its generation and stores it; if another plan is, that is a conflict.
 pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     let generation = draft.plan.generation;
-    if let Some(owner) = claim(sink, generation)? {
-        if owner != draft.id {
-            return Err(conflict(sink, &owner, &draft.id));
+    let claimed = claim(sink, generation)?;
+    if let Some(owner) = &claimed {
+        if *owner != draft.id {
+            return Err(conflict(sink, owner, &draft.id));
         }
-        if let Some(stored) = unless_damaged(load_id(sink, &owner))? {
+        if let Some(stored) = unless_damaged(load_id(sink, owner))? {
             check_exclusive(sink, &stored)?;
             return Ok(stored);
         }
@@ -297,13 +298,15 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
         kind: CLAIM_KIND.to_owned(),
         plan_id: PlanId(draft.id.clone()),
     })?;
-    stored.fresh = sink.put_if_absent(&claim_name(generation), &text)?;
-    if !stored.fresh {
+    let ours = sink.put_if_absent(&claim_name(generation), &text)?;
+    if !ours {
         let owner = claim(sink, generation)?.unwrap_or_default();
         if owner != draft.id {
             return Err(conflict(sink, &owner, &draft.id));
         }
     }
+    // A claim that was there already was made by a run that may have packed shards since.
+    stored.fresh = ours && claimed.is_none();
     Ok(stored)
 }
 

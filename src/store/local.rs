@@ -9,6 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustix::fs::Advice;
@@ -875,6 +876,46 @@ impl LocalSink {
         format!("{self}/{name}")
     }
 
+    /// The time by the clock of the file system, which need not be this machine's: what a file made now has. Where none can be made,
+    /// nothing can be removed either, and this machine's clock is near enough to tell about ages.
+    fn now(&self) -> SystemTime {
+        let made = || {
+            self.temporary(&self.root.join("clock"))?
+                .file
+                .metadata()?
+                .modified()
+        };
+        match self.root.is_dir().then(made) {
+            Some(Ok(now)) => now,
+            _ => SystemTime::now(),
+        }
+    }
+
+    /// The finished files below `prefix`, sorted by name.
+    fn found(&self, prefix: &str) -> Result<Vec<(String, fs::Metadata)>> {
+        let dir = match prefix {
+            "" => self.root.clone(),
+            prefix => self.path(prefix)?,
+        };
+        let mut found = Vec::new();
+        self.walk(&dir, &mut |entry, path| {
+            let name = path.strip_prefix(&self.root).unwrap_or(path);
+            let name = name.to_string_lossy().into_owned();
+            if is_temporary(&entry.file_name().to_string_lossy()) {
+                return Ok(());
+            }
+            match entry.metadata() {
+                // Another run removed it a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                meta => found.push((name, meta?)),
+            }
+            Ok(())
+        })
+        .map_err(|error| Error::io(self.label(prefix), error))?;
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(found)
+    }
+
     /// Visits the files of the directories that are ours, and those in the root itself.
     fn each_of_ours(
         &self,
@@ -987,6 +1028,11 @@ fn machine() -> &'static str {
 }
 
 /// Gives `temporary` the name `path` if nothing has it.
+/// Time since a file was written to; zero where that lies in the future.
+fn age(meta: &fs::Metadata, now: SystemTime) -> io::Result<Duration> {
+    Ok(now.duration_since(meta.modified()?).unwrap_or_default())
+}
+
 fn place_if_absent(temporary: &Path, path: &Path) -> io::Result<()> {
     use rustix::io::Errno;
     // A hard link is the one way that network file systems have too; FAT and its like know only the other.
@@ -1087,7 +1133,14 @@ impl Sink for LocalSink {
                 placed => placed.map(|()| true),
             }?;
             self.sync_dir(path.parent().unwrap_or(&self.root))?;
-            Ok(placed)
+            if placed {
+                return Ok(true);
+            }
+            // Perhaps our own: over a network, a request whose reply was lost is made again by the kernel.
+            match fs::read(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                there => Ok(there? == body),
+            }
         });
         placed.map_err(|error| Error::io(self.label(name), error))
     }
@@ -1096,34 +1149,19 @@ impl Sink for LocalSink {
         Ok(())
     }
 
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let found = self.found(prefix)?.into_iter();
+        Ok(found.map(|(name, meta)| (name, meta.len())).collect())
+    }
+
     fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
-        let dir = if prefix.is_empty() {
-            self.root.clone()
-        } else {
-            self.path(prefix)?
+        let now = self.now();
+        let aged = |(name, meta): (String, fs::Metadata)| {
+            let age = age(&meta, now).map_err(|error| Error::io(self.label(&name), error))?;
+            let bytes = meta.len();
+            Ok(Aged { name, bytes, age })
         };
-        let mut found = Vec::new();
-        self.walk(&dir, &mut |entry, path| {
-            let name = path.strip_prefix(&self.root).unwrap_or(path);
-            let name = name.to_string_lossy().into_owned();
-            if is_temporary(&entry.file_name().to_string_lossy()) {
-                return Ok(());
-            }
-            let meta = match entry.metadata() {
-                // Another run removed it a moment ago.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                meta => meta?,
-            };
-            found.push(Aged {
-                name,
-                bytes: meta.len(),
-                age: meta.modified()?.elapsed().unwrap_or_default(),
-            });
-            Ok(())
-        })
-        .map_err(|error| Error::io(self.label(prefix), error))?;
-        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        self.found(prefix)?.into_iter().map(aged).collect()
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -1170,6 +1208,7 @@ impl Sink for LocalSink {
     }
 
     fn leftovers(&self) -> Result<Vec<Leftover>> {
+        let now = self.now();
         let mut found = Vec::new();
         self.each_of_ours(&mut |entry, path| {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -1183,7 +1222,7 @@ impl Sink for LocalSink {
                 name: becomes(&below),
                 what: "partial file",
                 bytes: Some(meta.len()),
-                age: meta.modified()?.elapsed().unwrap_or_default(),
+                age: age(&meta, now)?,
                 id: below,
                 ours: made_on(&name).is_some(),
             });
@@ -1367,5 +1406,51 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         }
+    }
+
+    #[test]
+    fn ages_go_by_the_clock_of_the_file_system() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let dir = tempfile::tempdir().unwrap();
+        // What is made now has another time than this machine's: the server's of a network file system, three hours ahead.
+        let there = SystemTime::now() + 3 * HOUR;
+        let ask = move |(done, step, path): crate::store::Step<'_>| match (done, step) {
+            (true, "create") => File::options().write(true).open(path)?.set_modified(there),
+            _ => Ok(()),
+        };
+        let access = Access {
+            steps: Steps(Some(Arc::new(ask))),
+            ..Access::default()
+        };
+        let sink = LocalSink::open(dir.path().to_str().unwrap(), &access).unwrap();
+        for (name, time) in [("a", there - HOUR), ("b", there), ("c", there + HOUR)] {
+            sink.put(name, b"").unwrap();
+            let file = File::options().write(true).open(dir.path().join(name));
+            file.unwrap().set_modified(time).unwrap();
+        }
+        let left = dir
+            .path()
+            .join(".x.tar.0123456789ab-00112233445566778899aabbccddeeff.tmp");
+        File::create(&left)
+            .unwrap()
+            .set_modified(there - 2 * HOUR)
+            .unwrap();
+
+        let ages: Vec<_> = sink
+            .aged("")
+            .unwrap()
+            .iter()
+            .map(|object| object.age)
+            .collect();
+        assert_eq!(ages, [HOUR, Duration::ZERO, Duration::ZERO]);
+        let left: Vec<_> = sink
+            .leftovers()
+            .unwrap()
+            .iter()
+            .map(|left| left.age)
+            .collect();
+        assert_eq!(left, [2 * HOUR]);
+        // Nothing stays of what was made to know the time, and a listing makes nothing.
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
     }
 }

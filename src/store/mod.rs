@@ -80,7 +80,7 @@ pub struct Leftover {
     pub what: &'static str,
     /// Its length, where the backend says it.
     pub bytes: Option<u64>,
-    /// Time since it was begun or last written to.
+    /// Time since it was begun or last written to, by the clock of the store; zero where that lies in the future.
     pub age: Duration,
     /// What the backend knows it by.
     pub id: String,
@@ -118,7 +118,8 @@ pub trait Sink: fmt::Display + Send + Sync {
     /// Writes a small object, all or nothing, over what was there.
     fn put(&self, name: &str, body: &[u8]) -> Result<()>;
 
-    /// Writes a small object if nothing has its name; false if something has.
+    /// Writes a small object if nothing has its name. True if the name has this content now, whoever gave it that: after a reply
+    /// that was lost nobody can tell; false if it has another one.
     fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool>;
 
     /// Refuses a store where [`Sink::put_if_absent`] does not keep its word, before anything depends on it. `name` is an object
@@ -390,7 +391,10 @@ mod tests {
         assert_eq!(sink.get("a/b.json").unwrap().unwrap(), "two");
         assert!(!sink.put_if_absent("a/b.json", b"three").unwrap());
         assert_eq!(sink.get("a/b.json").unwrap().unwrap(), "two");
-        assert!(sink.put_if_absent("a/c.json", b"").unwrap());
+        assert!(sink.put_if_absent("a/b.json", b"two").unwrap(), "it is so");
+        for _ in 0..2 {
+            assert!(sink.put_if_absent("a/c.json", b"").unwrap());
+        }
         assert_eq!(sink.get("a/c.json").unwrap().unwrap(), "");
 
         let content: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
@@ -539,6 +543,26 @@ mod tests {
         let sink = sink("s3://bucket/new/out", &s3(&server)).unwrap();
         sink_contract(sink.as_ref());
         assert_eq!(server.uploads(), []);
+    }
+
+    #[test]
+    fn an_s3_sink_that_is_told_to_do_without_conditions_keeps_the_contract() {
+        let server = server();
+        let mut access = s3(&server);
+        access.s3.no_conditional_put = true;
+        let sink = sink("s3://bucket/new/out", &access).unwrap();
+        sink_contract(sink.as_ref());
+    }
+
+    #[test]
+    fn a_put_whose_reply_was_lost_is_ours_and_one_that_lost_is_not() {
+        let server = server();
+        let sink = sink("s3://bucket/out", &s3(&server)).unwrap();
+        let lost = || s3_server::Fault::new(s3_server::Kind::LostReply);
+        server.fault(lost().on("PutObject").times(2));
+        assert!(sink.put_if_absent("claim", b"ours").unwrap());
+        assert!(!sink.put_if_absent("claim", b"theirs").unwrap());
+        assert_eq!(sink.get("claim").unwrap().unwrap(), "ours");
     }
 
     #[test]

@@ -459,7 +459,7 @@ mod tests {
         };
         let outcome = simulate(&mut window, part, PART, 64, 6.0);
         assert!(
-            outcome.rate > 1.1e9 && outcome.requests > 55.0,
+            outcome.rate > 1e9 && outcome.requests > 55.0,
             "{outcome:?}"
         );
     }

@@ -386,8 +386,8 @@ impl Sink for S3Sink {
     fn put_if_absent(&self, name: &str, body: &[u8]) -> Result<bool> {
         let key = self.key(name)?;
         if self.connection.options.no_conditional_put {
-            if self.get(name)?.is_some() {
-                return Ok(false);
+            if let Some(there) = self.get(name)? {
+                return Ok(there == body);
             }
             self.put_body(&key, body, false)?;
             return Ok(true);
