@@ -323,7 +323,10 @@ impl Ours {
         };
         let crc32 = crc_text(crc32fast::hash(&there));
         let is_of = |manifest: &Manifest| match name {
-            CARD => card::render(manifest).as_bytes() == there,
+            CARD => {
+                let is = |card: String| card.as_bytes() == there;
+                is(card::render(manifest)) || card::earlier(manifest).is_some_and(is)
+            }
             _ => {
                 let mut files = manifest.indexes.iter();
                 files.any(|file| file.name == name && file.crc32 == crc32)
@@ -331,6 +334,9 @@ impl Ours {
         };
         let mut put = self.put.iter();
         if put.any(|(put, content)| put == name && *content == there) {
+            return Ok(false);
+        }
+        if name == CARD && card::earlier(manifest).is_some_and(|card| card.as_bytes() == there) {
             return Ok(false);
         }
         let before = match &mut self.before {

@@ -17,8 +17,24 @@ pub fn render(manifest: &Manifest) -> String {
     card
 }
 
+/// The card that the first version gave datasets that HuggingFace does not read: it did not name their shards to it.
+pub fn earlier(manifest: &Manifest) -> Option<String> {
+    let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
+    let unread = manifest.recipe.format == Format::TfRecord || zstd;
+    unread.then(|| {
+        let mut card = String::new();
+        // Writing to a string cannot fail.
+        let _ = body(&mut card, manifest);
+        card
+    })
+}
+
 fn write(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
     configs(card, manifest)?;
+    body(card, manifest)
+}
+
+fn body(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
     writeln!(card, "# {}\n", manifest.name)?;
     writeln!(
         card,

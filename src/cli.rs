@@ -99,6 +99,8 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) page: ReportFlag,
     #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
@@ -145,6 +147,8 @@ pub(crate) struct ConvertPlanArgs {
     #[arg(long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
@@ -163,6 +167,8 @@ pub(crate) struct PackArgs {
     #[command(flatten)]
     pub(crate) page: ReportFlag,
     #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
@@ -176,6 +182,8 @@ pub(crate) struct PublishArgs {
     pub(crate) out_digest: Option<OsString>,
     #[command(flatten)]
     pub(crate) page: ReportFlag,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -277,6 +285,14 @@ pub(crate) struct GcArgs {
     pub(crate) common: CommonArgs,
 }
 
+/// What may become of files that were there before.
+#[derive(Debug, Args)]
+pub(crate) struct ReplaceArgs {
+    /// Replace files of somebody else that lie where reader indexes are to be; without it they are named and nothing is written
+    #[arg(long, env = "SHARDPACK_REPLACE")]
+    pub(crate) replace: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
     /// The dataset: a directory or s3://BUCKET/PREFIX
@@ -290,6 +306,8 @@ pub(crate) struct IndexArgs {
         env = "SHARDPACK_INDEX"
     )]
     pub(crate) index: Vec<String>,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }

@@ -37,7 +37,8 @@ pub fn main() -> u8 {
                 )?;
                 let policy = settings::policy(&args.policy)?;
                 let fan_out = settings::fan_out(&args.worker)?;
-                command::convert::run(&planning, policy, fan_out, args.dry_run, running)
+                let running = running.replacing(&args.replace);
+                command::convert::run(&planning, policy, fan_out, args.dry_run, &running)
             },
         ),
         Verb::Plan(args) => run("plan", &args.common, |running| {
@@ -49,7 +50,8 @@ pub fn main() -> u8 {
                 &args.growth,
             )?;
             let told = settings::told(&args)?;
-            command::plan::run(&planning, &told, args.dry_run, running)
+            let running = running.replacing(&args.replace);
+            command::plan::run(&planning, &told, args.dry_run, &running)
         }),
         Verb::Pack(args) => run_with_page(
             "pack",
@@ -62,12 +64,13 @@ pub fn main() -> u8 {
                     publish: args.worker.publish_when_complete,
                 };
                 let policy = settings::policy(&args.policy)?;
+                let running = running.replacing(&args.replace);
                 command::pack::run(
                     &args.destination,
                     args.source.as_deref(),
                     fan_out,
                     policy,
-                    running,
+                    &running,
                 )
             },
         ),
@@ -78,7 +81,8 @@ pub fn main() -> u8 {
             &args.destination,
             |running| {
                 let digest = args.out_digest.as_ref().map(Path::new);
-                command::publish::run(&args.destination, digest, running)
+                let running = running.replacing(&args.replace);
+                command::publish::run(&args.destination, digest, &running)
             },
         ),
         Verb::Verify(args) => run_with_page(
@@ -122,7 +126,8 @@ pub fn main() -> u8 {
         }),
         Verb::Index(args) => run("index", &args.common, |running| {
             let names = settings::index_names(&args.index);
-            command::index::run(&args.destination, &names, running)
+            let running = running.replacing(&args.replace);
+            command::index::run(&args.destination, &names, &running)
         }),
         Verb::Report(args) => run("report", &args.common, |running| {
             let summary = args.run.as_ref().map(Path::new);

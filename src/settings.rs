@@ -84,6 +84,7 @@ pub struct Told {
 }
 
 /// How to run, for every verb.
+#[derive(Clone)]
 pub struct Running {
     /// Shards at once, if the user said how many.
     pub jobs: Option<usize>,
@@ -99,9 +100,19 @@ pub struct Running {
     pub stop: Stop,
     /// Takes all that is at fault, however much it is.
     pub problems: Problems,
+    /// Whether files of somebody else may be replaced that lie where reader indexes are to be.
+    pub replace: bool,
 }
 
 impl Running {
+    /// The same, with files of somebody else replaced or not.
+    pub(crate) fn replacing(&self, args: &cli::ReplaceArgs) -> Self {
+        Self {
+            replace: args.replace,
+            ..self.clone()
+        }
+    }
+
     /// Shards at once, for this many shards.
     pub fn jobs_for(&self, shards: usize) -> usize {
         self.jobs
@@ -738,6 +749,7 @@ pub(crate) fn running(
     Ok(Running {
         jobs: args.jobs,
         cores: cores.min(positive("--jobs", args.jobs.unwrap_or(cores))?),
+        replace: false,
         memory,
         access: Access {
             reads: args.reads.map(|n| positive("--reads", n)).transpose()?,

@@ -20,7 +20,7 @@ use crate::format::check::check;
 use crate::format::{Finding, Watch};
 use crate::index;
 use crate::lookahead::{Content, Lookahead};
-use crate::manifest::{MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
+use crate::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::progress::Counters;
 use crate::recipe::{Compression, Missing, filling};
 use crate::record::{
@@ -400,7 +400,9 @@ impl Verification<'_> {
                 listed => listed,
             };
             named.insert(&file.name);
-            if size != Some(file.bytes) {
+            if size.is_some_and(|size| size != file.bytes) && index::is_for_people(file) {
+                lock(&shared.report).notes.push(completed(file));
+            } else if size != Some(file.bytes) {
                 let size = size.map_or("nothing".to_owned(), |size| format!("{size} bytes"));
                 let finding =
                     Finding::new(&file.name, "reader index is missing or of another size");
@@ -618,7 +620,12 @@ impl Verification<'_> {
                     .range(0, file.bytes)
                     .values(&file.crc32, crc_text(crc32))
             };
-            Ok((crc_text(crc32) != file.crc32).then(finding))
+            let differs = crc_text(crc32) != file.crc32;
+            if differs && index::is_for_people(file) {
+                lock(&shared.report).notes.push(completed(file));
+                return Ok(None);
+            }
+            Ok(differs.then(finding))
         })?;
         let differing = findings.into_iter().flatten().collect();
         let findings = self.unless_overwritten(manifest, differing, shared)?;
@@ -1069,6 +1076,13 @@ fn check_content(
         Ok(_) => {}
     }
     raw.drain().map_err(|error| failed(shard, error))
+}
+
+/// A file that people complete is not as it was written.
+fn completed(file: &IndexFile) -> Finding {
+    let what =
+        "completed by somebody: it is not compared; removed, `shardpack index` writes it again";
+    Finding::new(&file.name, what)
 }
 
 /// Compares what a shard that somebody else made holds with its record; gives its length and CRC-32.

@@ -3,7 +3,7 @@
 use super::plan::{Since, Standing};
 use super::publish::finish;
 use super::summary::Summary;
-use super::{pack, plan};
+use super::{pack, plan, way};
 use crate::error::Result;
 use crate::policy::Policy;
 use crate::resume;
@@ -44,6 +44,7 @@ pub fn on(
         }
         Standing::Begun(stored, since) => (*stored, since, None),
         Standing::New(draft, changes) => {
+            way::of_plan(sink, &draft.plan, |what| way::check(sink, what, running))?;
             plan::tell_saving(&draft, source.as_ref())?;
             // Before anything is written: a destination is not claimed for a run that cannot start.
             running.budget(&draft.plan, source.as_ref(), sink)?;

@@ -1,8 +1,12 @@
 //! `index`: describe finished shards to more readers; shards that somebody else made get a manifest first.
 
+use std::collections::HashMap;
+
 use super::summary::Summary;
+use super::way;
 use crate::error::Result;
 use crate::foreign;
+use crate::index::{self, Described};
 use crate::manifest::Manifest;
 use crate::publish::{add_indexes, commit};
 use crate::resume;
@@ -24,13 +28,33 @@ pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summar
         None => {
             foreign::check_foreign(sink)?;
             let shards = foreign::shards(sink)?;
+            if let Some(shard) = shards.first() {
+                let what = Described {
+                    recipe: &shard.recipe(),
+                    splits: foreign::splits(&shards),
+                    indexes: names,
+                    record: &|_| None,
+                };
+                way::check(sink, &what, running)?;
+            }
             let jobs = running.jobs_for(shards.len());
             let (counters, stop) = (&running.counters, &running.stop);
-            let manifest = foreign::adopt(sink, &shards, jobs, counters, stop)?;
+            let manifest = foreign::adopt(sink, &shards, jobs, running.replace, (counters, stop))?;
             (commit(sink, manifest, running.memory)?, "indexed")
         }
     };
     running.counters.begin("index", 0, 0, 0);
+    let records: HashMap<&str, &str> = manifest
+        .shards()
+        .map(|(_, shard)| (shard.name.as_str(), shard.index.as_str()))
+        .collect();
+    let what = Described {
+        recipe: &manifest.recipe,
+        splits: index::splits(&manifest),
+        indexes: names,
+        record: &|shard| records.get(shard).map(|index| (*index).to_owned()),
+    };
+    way::clear(sink, &what, running)?;
     let snapshot = manifest.snapshot;
     let manifest = add_indexes(sink, manifest, names, running.memory)?;
     Ok(Summary {

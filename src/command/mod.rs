@@ -13,6 +13,7 @@ pub mod repair;
 pub mod report;
 pub mod summary;
 pub mod verify;
+mod way;
 
 use std::io::Write;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::summary::Summary;
+use super::way;
 use crate::beside;
 use crate::error::{Error, Kind, Result};
 use crate::file::{self, Problems};
@@ -74,6 +75,7 @@ pub fn on(
         }
         Standing::Begun(stored, _) => (*stored, None),
         Standing::New(draft, changes) => {
+            way::of_plan(sink, &draft.plan, |what| way::check(sink, what, running))?;
             tell_saving(&draft, source.as_ref())?;
             let changes = draft.plan.base.is_some().then_some(changes);
             (resume::store(sink, &draft)?, changes)

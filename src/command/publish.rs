@@ -5,6 +5,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::summary::Summary;
+use super::way;
 use crate::error::Result;
 use crate::file;
 use crate::manifest::MANIFEST;
@@ -44,6 +45,7 @@ pub fn finish(
     running: &Running,
 ) -> Result<Summary> {
     running.counters.begin("publish", 0, 0, 0);
+    way::of_plan(sink, &stored.plan, |what| way::clear(sink, what, running))?;
     let manifest = publish(sink, stored, running.memory)?;
     Ok(Summary {
         done: "published",

@@ -82,7 +82,7 @@ fn keys_of(
         .get(index)?
         .ok_or_else(|| Error::failed(format!("{sink}/{index}: it vanished")))?;
     let wanted: HashSet<u64> = hashes.iter().map(|(hash, ..)| *hash).collect();
-    let rows = ShardRecord::decode(index, &file)?.samples;
-    let hashed = rows.into_iter().map(|row| (key_hash(&row.key), row.key));
+    let keys = ShardRecord::decode_keys(index, &file)?;
+    let hashed = keys.into_iter().map(|key| (key_hash(&key), key));
     Ok(hashed.filter(|(hash, _)| wanted.contains(hash)).collect())
 }

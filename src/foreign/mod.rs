@@ -15,12 +15,13 @@ use std::io::Read;
 use sha2::{Digest as _, Sha256};
 
 use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::format::Finding;
+use crate::index::{self, Splits};
 use crate::manifest::{MANIFEST_KIND, Manifest, STATE, ShardEntry, SplitEntry};
 use crate::progress::Counters;
 use crate::recipe::{Compression, Cut, Format, Missing, Names, Order, Recipe};
-use crate::record::ShardRecord;
+use crate::record::{Footer, ShardRecord};
 use crate::sample::hex;
 use crate::scan::{ONLY_SPLIT, SPLIT_NAMES};
 use crate::signal::Stop;
@@ -39,6 +40,23 @@ impl ForeignShard {
         let kind = (self.format, self.compress);
         walk(&self.name, keys, kind, reader, u64::MAX - 1)
     }
+
+    /// What is known of how it was made.
+    pub fn recipe(&self) -> Recipe {
+        recipe(self.format, self.compress, Cut::Shards(1))
+    }
+}
+
+/// The shards of a directory by their splits, in order.
+pub fn splits(shards: &[ForeignShard]) -> Splits<'_> {
+    let mut splits = Splits::new();
+    for shard in shards {
+        splits
+            .entry(split(&shard.name))
+            .or_default()
+            .push(&shard.name);
+    }
+    splits
 }
 
 /// The split that a shard's name speaks of.
@@ -86,13 +104,13 @@ struct Adoption<'a> {
 /// Walks all shards of a directory and writes their indexes; gives the manifest that names them, not yet committed.
 ///
 /// Damage is an error that names it all, and so are keys in two shards and labels that contradict each other: there is no manifest
-/// then. Takes 16 bytes a sample besides what walking takes.
+/// then. Files that lie where the indexes are to be, and are none, are an error unless they are to be replaced. Takes 16 bytes a sample besides what walking takes.
 pub fn adopt(
     sink: &dyn Sink,
     shards: &[ForeignShard],
     jobs: usize,
-    counters: &Counters,
-    stop: &Stop,
+    replace: bool,
+    (counters, stop): (&Counters, &Stop),
 ) -> Result<Manifest> {
     let Some(first) = shards.first() else {
         return Err(Error::failed(format!(
@@ -130,6 +148,9 @@ pub fn adopt(
         seen: Keys::default(),
         shards: names,
     };
+    if !replace {
+        index::refuse(sink, &adoption.in_the_way()?)?;
+    }
     let sum = shards.iter().map(|shard| shard.bytes).sum();
     counters.begin("index", 0, sum, shards.len() as u64);
     let work: Vec<usize> = (0..shards.len()).collect();
@@ -194,6 +215,21 @@ pub fn adopt(
 }
 
 impl Adoption<'_> {
+    /// Names of files there that are to be indexes of shards, and are not what such a one may be written over.
+    fn in_the_way(&self) -> Result<Vec<String>> {
+        let mut there = Vec::new();
+        for (name, bytes) in self.sink.list("index")? {
+            if self.indexes.contains(&name) {
+                let file = self.sink.get(&name)?.unwrap_or_default();
+                let footer = unless_damaged(Footer::decode(&name, &file, bytes))?;
+                if !matches!(footer, Some(Ok(_))) {
+                    there.push(name);
+                }
+            }
+        }
+        Ok(there)
+    }
+
     /// Writes the index of one shard, unless the shard is damaged.
     fn one(&self, at: usize, compress: Compression, mut walked: Walked) -> Result<Adopted> {
         let shard = self.shards[at];

@@ -5,7 +5,7 @@
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use super::{Common, Exporter, Facts, File, json, plain_tar};
+use super::{Common, Exporter, Facts, File, Splits, json, plain_tar};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::recipe::Recipe;
@@ -13,8 +13,12 @@ use crate::record::ShardRecord;
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
+const INFO: &str = ".nv-meta/.info.json";
+const SPLIT: &str = ".nv-meta/split.yaml";
 /// What a sample is to a training: people say it otherwise.
 const DATASET: &str = ".nv-meta/dataset.yaml";
+const DATABASE: &str = ".nv-meta/index.sqlite";
+const UUID: &str = ".nv-meta/index.uuid";
 /// Memory of a row in the database while it is made: the row, its parts and their places in four indexes.
 const ROW_BYTES: u64 = 900;
 
@@ -115,6 +119,10 @@ impl Exporter for Energon {
         file == DATASET
     }
 
+    fn dataset_files(&self, _: &Recipe, _: &Splits<'_>) -> Vec<String> {
+        [INFO, SPLIT, DATASET].map(str::to_owned).into()
+    }
+
     fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
         let info = Info {
             energon_version: VERSION,
@@ -146,8 +154,8 @@ impl Exporter for Energon {
 
         let dataset = sample_type(facts);
         Ok(vec![
-            (".nv-meta/.info.json".to_owned(), json(&info)?),
-            (".nv-meta/split.yaml".to_owned(), split.into_bytes()),
+            (INFO.to_owned(), json(&info)?),
+            (SPLIT.to_owned(), split.into_bytes()),
             (DATASET.to_owned(), dataset.into_bytes()),
         ])
     }
@@ -171,6 +179,10 @@ CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, pa
 impl Exporter for Sqlite {
     fn check(&self, recipe: &Recipe) -> Result<(), String> {
         plain_tar(recipe, "energon")
+    }
+
+    fn dataset_files(&self, _: &Recipe, _: &Splits<'_>) -> Vec<String> {
+        [DATABASE, UUID].map(str::to_owned).into()
     }
 
     fn rows(
@@ -233,11 +245,8 @@ fn database(
         .map_err(failed)?;
     let database = connection.serialize("main").map_err(failed)?.to_vec();
     Ok(vec![
-        (".nv-meta/index.sqlite".to_owned(), database),
-        (
-            ".nv-meta/index.uuid".to_owned(),
-            uuid(&manifest.plan).into_bytes(),
-        ),
+        (DATABASE.to_owned(), database),
+        (UUID.to_owned(), uuid(&manifest.plan).into_bytes()),
     ])
 }
 

@@ -4,6 +4,7 @@
 
 mod dali;
 mod energon;
+mod free;
 mod openclip;
 mod tfds;
 mod tfrecord;
@@ -19,6 +20,8 @@ use crate::probe::{ImageFormat, image_field};
 use crate::recipe::{Compression, Format, Recipe};
 use crate::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::store::{Sink, at_once};
+
+pub use free::{Described, Splits, in_the_way, refuse, splits};
 
 /// The indexes there are, under the names of `--index`.
 const EXPORTERS: [(&str, &dyn Exporter); 8] = [
@@ -152,6 +155,10 @@ pub trait Exporter: Send + Sync {
     fn is_for_people(&self, _file: &str) -> bool {
         false
     }
+    /// Names of the files that describe the whole dataset, those of [`Exporter::rows`] included.
+    fn dataset_files(&self, _recipe: &Recipe, _splits: &Splits<'_>) -> Vec<String> {
+        Vec::new()
+    }
     /// Files that describe the whole dataset.
     fn dataset(&self, _manifest: &Manifest, _facts: &Facts) -> Result<Vec<File>> {
         Ok(Vec::new())
@@ -231,9 +238,9 @@ fn directory(name: &str) -> &str {
         .map_or("", |(dir, _)| &name[..dir.len() + 1])
 }
 
-/// The deepest directory that all shards lie in or below, with its slash; nothing for the root.
-fn common_directory(manifest: &Manifest) -> &str {
-    let mut names = manifest.shards().map(|(_, shard)| shard.name.as_str());
+/// The deepest directory that all these shards lie in or below, with its slash; nothing for the root.
+fn common_directory<'a>(splits: &Splits<'a>) -> &'a str {
+    let mut names = splits.values().flatten().copied();
     let first = names.next().map_or("", directory);
     names.fold(first, |mut common, name| {
         while !name.starts_with(common) {
@@ -534,7 +541,7 @@ mod tests {
                 ..entry.clone()
             };
             manifest.splits[0].shards = names.iter().map(named).collect();
-            common_directory(&manifest).to_owned()
+            common_directory(&splits(&manifest)).to_owned()
         };
         assert_eq!(of(&["data/a.tar", "data/b.tar"]), "data/");
         assert_eq!(of(&["a/train/0.tar", "a/val/0.tar"]), "a/");

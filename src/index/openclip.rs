@@ -3,12 +3,14 @@
 //! Source: open_clip `src/open_clip_train/data.py`. It looks beside the first shard that it is given and asks for base names, so that
 //! each directory of shards has a file of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Exporter, Facts, File, base, directory, json, timm};
+use super::{Exporter, Facts, File, Splits, base, directory, json, timm};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::recipe::Recipe;
+
+const SIZES: &str = "sizes.json";
 
 pub(super) struct OpenClip;
 
@@ -17,13 +19,20 @@ impl Exporter for OpenClip {
         timm::check_webdataset(recipe, "OpenCLIP")
     }
 
+    fn dataset_files(&self, _: &Recipe, splits: &Splits<'_>) -> Vec<String> {
+        let shards = splits.values().flatten();
+        let dirs: BTreeSet<&str> = shards.map(|shard| directory(shard)).collect();
+        let file = |dir| format!("{dir}{SIZES}");
+        dirs.into_iter().map(file).collect()
+    }
+
     fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
         let mut sizes: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
         for (_, shard) in manifest.shards() {
             let beside = sizes.entry(directory(&shard.name)).or_default();
             beside.insert(base(&shard.name), shard.samples);
         }
-        let file = |(dir, sizes)| Ok((format!("{dir}sizes.json"), json(&sizes)?));
+        let file = |(dir, sizes)| Ok((format!("{dir}{SIZES}"), json(&sizes)?));
         sizes.into_iter().map(file).collect()
     }
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json as value};
 
-use super::{Exporter, Facts, File, json};
+use super::{Exporter, Facts, File, Splits, json};
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, SplitEntry};
 use crate::recipe::{Compression, Format, Missing, Recipe};
@@ -14,6 +14,14 @@ use crate::sample::show;
 /// Bytes that frame a record.
 const FRAME_BYTES: u64 = 16;
 const FEATURES: &str = "tensorflow_datasets.core.features";
+
+const INFO: &str = "dataset_info.json";
+const FEATURE_FILE: &str = "features.json";
+
+fn label_file(recipe: &Recipe) -> String {
+    let (_, label) = recipe.schema.features();
+    format!("{}.labels.txt", label.replace('/', "."))
+}
 
 pub(super) struct Tfds;
 
@@ -38,6 +46,10 @@ impl Exporter for Tfds {
             }
         }
         Ok(())
+    }
+
+    fn dataset_files(&self, recipe: &Recipe, _: &Splits<'_>) -> Vec<String> {
+        vec![INFO.to_owned(), FEATURE_FILE.to_owned(), label_file(recipe)]
     }
 
     fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
@@ -67,16 +79,13 @@ impl Exporter for Tfds {
         }
         let (image, label) = manifest.recipe.schema.features();
         Ok(vec![
+            (INFO.to_owned(), json(&info(manifest, image, label))?),
             (
-                "dataset_info.json".to_owned(),
-                json(&info(manifest, image, label))?,
-            ),
-            (
-                "features.json".to_owned(),
+                FEATURE_FILE.to_owned(),
                 json(&features(manifest, facts, image, label))?,
             ),
             (
-                format!("{}.labels.txt", label.replace('/', ".")),
+                label_file(&manifest.recipe),
                 labels(manifest)
                     .iter()
                     .map(|name| format!("{name}\n"))

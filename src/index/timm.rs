@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Exporter, Facts, File, common_directory, json};
+use super::{Exporter, Facts, File, Splits, common_directory, json, splits};
 use crate::error::Result;
 use crate::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::recipe::{Compression, Format, Recipe};
+
+const INFO: &str = "_info.json";
 
 pub(super) struct Timm;
 
@@ -44,8 +46,12 @@ impl Exporter for Timm {
         check_webdataset(recipe, "timm")
     }
 
+    fn dataset_files(&self, _: &Recipe, splits: &Splits<'_>) -> Vec<String> {
+        vec![format!("{}{INFO}", common_directory(splits))]
+    }
+
     fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
-        let dir = common_directory(manifest);
+        let dir = common_directory(&splits(manifest));
         fn split<'a>(split: &'a SplitEntry, dir: &str) -> (&'a str, Split<'a>) {
             let named = |shard: &'a ShardEntry| &shard.name[dir.len()..];
             let info = Split {
@@ -58,6 +64,6 @@ impl Exporter for Timm {
         }
         let splits = manifest.splits.iter().map(|entry| split(entry, dir));
         let splits = splits.collect();
-        Ok(vec![(format!("{dir}_info.json"), json(&Info { splits })?)])
+        Ok(vec![(format!("{dir}{INFO}"), json(&Info { splits })?)])
     }
 }

@@ -5,12 +5,16 @@
 
 use serde::Serialize;
 
-use super::{Exporter, Facts, File, json, plain_tar};
+use super::{Exporter, Facts, File, Splits, json, plain_tar};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::recipe::Recipe;
 
 pub(super) struct Wids;
+
+fn file_name(split: &str) -> String {
+    format!("wids-{split}.json")
+}
 
 #[derive(Serialize)]
 struct Index<'a> {
@@ -33,6 +37,10 @@ impl Exporter for Wids {
         plain_tar(recipe, "wids")
     }
 
+    fn dataset_files(&self, _: &Recipe, splits: &Splits<'_>) -> Vec<String> {
+        splits.keys().map(|split| file_name(split)).collect()
+    }
+
     fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
         let file = |split: &crate::manifest::SplitEntry| {
             let shard = |shard: &'_ crate::manifest::ShardEntry| {
@@ -52,7 +60,7 @@ impl Exporter for Wids {
                     })
                     .collect(),
             };
-            Ok((format!("wids-{}.json", split.name), json(&index)?))
+            Ok((file_name(&split.name), json(&index)?))
         };
         manifest.splits.iter().map(file).collect()
     }

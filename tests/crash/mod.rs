@@ -317,6 +317,7 @@ impl World {
             };
         }
         Running {
+            replace: false,
             problems: Default::default(),
             jobs: Some(1),
             cores: 1,

@@ -349,3 +349,137 @@ fn the_card_of_every_format_names_the_shards_for_huggingface() {
         "{card}"
     );
 }
+
+#[test]
+fn reader_files_of_somebody_else_are_named_and_stay_unless_they_are_to_be_replaced() {
+    let data = Dataset::new();
+    let theirs = place(&data);
+    pair(&theirs.path.join("a.tar"), "a", "cls", ["0", "1"]);
+    let by_hand = theirs.path.join(".nv-meta/dataset.yaml");
+    write(&by_hand, b"# mine\n");
+    write(&theirs.path.join("_info.json"), b"{}");
+    write(&theirs.path.join("a.tar.idx"), b"mine");
+    let before = theirs.digests();
+    index(&theirs, "energon,timm").exits(2).says(&[
+        ".nv-meta/dataset.yaml",
+        "_info.json",
+        "a.tar.idx",
+        "--replace",
+    ]);
+    assert_eq!(theirs.digests(), before);
+    // So it is for a dataset that has a manifest by now.
+    index(&theirs, "").exits(0);
+    index(&theirs, "timm").exits(2).says(&["_info.json"]);
+    index(&theirs, "wids").exits(0);
+    theirs
+        .verb("index", &["--index", "energon,timm", "--replace"])
+        .exits(0);
+    assert!(fs::read_to_string(&by_hand).unwrap().contains("energon"));
+    theirs.verify(&[]).exits(0);
+    // What is ours is written again without a word.
+    index(&theirs, "energon,timm").exits(0);
+}
+
+#[test]
+fn an_index_of_the_shards_is_not_written_over_a_table_of_somebody_else() {
+    let data = Dataset::new();
+    let theirs = place(&data);
+    pair(&theirs.path.join("a.tar"), "a", "cls", ["0", "1"]);
+    let table = theirs.path.join("index/a.parquet");
+    write(&table, b"PAR1 mine PAR1");
+    index(&theirs, "")
+        .exits(2)
+        .says(&["index/a.parquet", "--replace"]);
+    assert_eq!(fs::read(&table).unwrap(), b"PAR1 mine PAR1");
+    theirs.verb("index", &["--replace"]).exits(0);
+    theirs.verify(&[]).exits(0);
+}
+
+#[test]
+fn what_a_killed_run_left_of_an_index_is_in_nobodys_way() {
+    let data = Dataset::new().class("cat", 4);
+    let whole = data.convert(&["--index", "dali"]);
+    let killed = data.convert(&[]);
+    let name = "data/train-00000.idx";
+    fs::copy(whole.path.join(name), killed.path.join(name)).unwrap();
+    index(&killed, "dali").exits(0);
+    assert_eq!(killed.manifest()["indexes"], whole.manifest()["indexes"]);
+}
+
+#[test]
+fn a_conversion_writes_over_no_reader_file_of_somebody_else() {
+    let data = Dataset::new().class("cat", 4);
+    let there = data.fresh();
+    write(&there.join("data/_info.json"), b"{}");
+    let flags = ["--index", "timm,dali"];
+    data.convert_to(&there, &flags)
+        .exits(2)
+        .says(&["data/_info.json"]);
+    assert_eq!(files(&there).len(), 1, "something was written");
+
+    // A dataset that grows has shards, and files beside them, that it had not before.
+    let grows = data.convert(&flags);
+    let theirs = grows.path.join("data/train-00001.idx");
+    write(&theirs, b"mine");
+    let more = data.pictures(&["cat/more.jpg"]);
+    let grow = |flags: &[&str]| {
+        let flags = [&["--index", "timm,dali"], flags].concat();
+        more.convert_to(&grows.path, &flags)
+    };
+    let before = grows.digests();
+    grow(&[])
+        .exits(2)
+        .says(&["data/train-00001.idx", "--replace"]);
+    assert_eq!(grows.digests(), before);
+    grow(&["--replace"]).exits(0);
+    grows.verify(&[]).exits(0);
+    let data = more;
+
+    // Put there after planning: publishing finds it.
+    let later = data.fresh();
+    run(shardpack(&["plan"])
+        .arg(data.source())
+        .arg(&later)
+        .args(flags))
+    .exits(0);
+    run(shardpack(&["pack"]).arg(&later)).exits(0);
+    let info = later.join("data/_info.json");
+    write(&info, b"{}");
+    run(shardpack(&["publish"]).arg(&later))
+        .exits(2)
+        .says(&["data/_info.json"]);
+    assert_eq!(fs::read(&info).unwrap(), b"{}");
+    run(shardpack(&["publish", "--replace"]).arg(&later)).exits(0);
+    run(shardpack(&["verify"]).arg(&later)).exits(0);
+}
+
+#[test]
+fn a_sample_type_that_somebody_completed_stays_and_is_no_damage() {
+    let data = Dataset::new().class("cat", 4);
+    let output = data.convert(&["--index", "energon"]);
+    let sample_type = output.path.join(".nv-meta/dataset.yaml");
+    fs::write(&sample_type, "__module__: mine\n__class__: Mine\n").unwrap();
+    for level in ["list", "head", "data"] {
+        output.verify(&["--level", level]).exits(0);
+    }
+    index(&output, "energon").exits(0);
+    index(&output, "wids").exits(0);
+    assert!(fs::read_to_string(&sample_type).unwrap().contains("Mine"));
+    output.verify(&[]).exits(0);
+}
+
+#[test]
+fn a_card_of_an_earlier_version_gets_the_names_of_the_shards() {
+    let data = Dataset::new().class("cat", 4);
+    let flags = ["--format", "tfrecord"];
+    let output = data.convert(&flags);
+    let path = output.path.join("README.md");
+    let card = fs::read_to_string(&path).unwrap();
+    let (_, earlier) = card[4..].split_once("---\n\n").unwrap();
+    fs::write(&path, earlier).unwrap();
+    data.convert_to(&output.path, &flags).exits(0);
+    assert_eq!(fs::read_to_string(&path).unwrap(), card);
+    fs::write(&path, "# mine\n").unwrap();
+    data.convert_to(&output.path, &flags).exits(0);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\n");
+}

@@ -55,12 +55,12 @@ fn intact(root: &Path) -> bool {
         .is_ok_and(|report| report.findings.is_empty())
 }
 
-/// What a dataset publishes, and its plan's list of samples: everything but the card, which people may complete, and the claim and plan it
-/// was made by.
+/// What a dataset publishes, and its plan's list of samples: everything but the card and energon's sample type, which people may
+/// complete, and the claim and plan it was made by.
 fn published(output: &Output) -> BTreeMap<PathBuf, Vec<u8>> {
     let ours = |path: &PathBuf| {
         let name = path.strip_prefix(&output.path).unwrap().to_str().unwrap();
-        name != "README.md"
+        !["README.md", ".nv-meta/dataset.yaml"].contains(&name)
             && (!name.starts_with("_shardpack/plan") || name.ends_with("/samples.jsonl.zst"))
             && !name.starts_with("_shardpack/claims")
     };

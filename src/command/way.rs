@@ -1,0 +1,56 @@
+//! Files of somebody else where reader indexes are to be: refused before anything is written, or moved out of the way by `--replace`.
+
+use crate::error::Result;
+use crate::index::{self, Described};
+use crate::manifest::Manifest;
+use crate::plan::Plan;
+use crate::record::index_name;
+use crate::settings::Running;
+use crate::store::Sink;
+
+/// Refuses files in the way of these indexes, unless they are to be replaced.
+pub(super) fn check(sink: &dyn Sink, what: &Described<'_>, running: &Running) -> Result<()> {
+    match running.replace {
+        true => Ok(()),
+        false => index::refuse(sink, &index::in_the_way(sink, what)?),
+    }
+}
+
+/// The same, and removes those that are to be replaced: what is written next takes their place.
+pub(super) fn clear(sink: &dyn Sink, what: &Described<'_>, running: &Running) -> Result<()> {
+    let there = index::in_the_way(sink, what)?;
+    if !running.replace {
+        return index::refuse(sink, &there);
+    }
+    for name in there {
+        tracing::warn!("{sink}/{name}: replaced");
+        sink.remove(&name)?;
+    }
+    Ok(())
+}
+
+/// Names of the indexes that publishing a plan writes: those it was made with, and those of what it goes on from.
+fn indexes(plan: &Plan, published: Option<&Manifest>) -> Vec<String> {
+    match published {
+        Some(base) => base.readers(),
+        None => plan.recipe.indexes.clone(),
+    }
+}
+
+/// What publishing a plan describes, given to `then`.
+pub(super) fn of_plan(
+    sink: &dyn Sink,
+    plan: &Plan,
+    then: impl FnOnce(&Described<'_>) -> Result<()>,
+) -> Result<()> {
+    let published = match plan.base.is_some() {
+        true => Manifest::load(sink)?,
+        false => None,
+    };
+    then(&Described {
+        recipe: &plan.recipe,
+        splits: plan.dataset(),
+        indexes: &indexes(plan, published.as_ref()),
+        record: &|shard| Some(index_name(shard)),
+    })
+}

@@ -1,0 +1,139 @@
+//! Files that lie where reader indexes are to be and that no snapshot knows: somebody else wrote them, and they are not written over
+//! unless that is asked for.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{Exporter, directory, exporter};
+use crate::error::{Error, Result, unless_damaged};
+use crate::manifest::{Manifest, SNAPSHOT_DIR};
+use crate::recipe::Recipe;
+use crate::record::ShardRecord;
+use crate::store::Sink;
+
+/// Files named in a message.
+const NAMED: usize = 5;
+
+/// Names of the shards of a dataset in order, by split.
+pub type Splits<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+
+/// The shards of a manifest.
+pub fn splits(manifest: &Manifest) -> Splits<'_> {
+    let mut splits = Splits::new();
+    for (split, shard) in manifest.shards() {
+        splits.entry(split).or_default().push(&shard.name);
+    }
+    splits
+}
+
+/// What is to be described, and to which readers.
+pub struct Described<'a> {
+    /// How the shards were made.
+    pub recipe: &'a Recipe,
+    /// The shards.
+    pub splits: Splits<'a>,
+    /// Names of the indexes.
+    pub indexes: &'a [String],
+    /// Name of the record of a shard of this name.
+    pub record: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Names of the files there that these indexes would be written over, though no snapshot knows them and, of those that describe one
+/// shard, though they are not what would be written.
+pub fn in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
+    let mut exporters: Vec<&dyn Exporter> = Vec::new();
+    for name in what.indexes {
+        exporters.push(exporter(name)?);
+    }
+    if exporters.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut there: BTreeSet<String> = BTreeSet::new();
+    for exporter in &exporters {
+        for name in exporter.dataset_files(what.recipe, &what.splits) {
+            if sink.get(&name)?.is_some() {
+                there.insert(name);
+            }
+        }
+    }
+    let shards: Vec<&str> = what.splits.values().flatten().copied().collect();
+    let beside = beside(sink, &shards)?;
+    let mut of_shards = BTreeMap::new();
+    for shard in &shards {
+        for exporter in &exporters {
+            let name = exporter.shard_file(shard);
+            if let Some(name) = name.filter(|name| beside.contains(name)) {
+                of_shards.insert(name, (*shard, *exporter));
+            }
+        }
+    }
+    if there.is_empty() && of_shards.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = known(sink)?;
+    there.retain(|name| !known.contains(name));
+    of_shards.retain(|name, _| !known.contains(name));
+    for (name, (shard, exporter)) in of_shards {
+        // A run that was killed before its snapshot left it, if it is what this would write.
+        let record = (what.record)(shard);
+        let file = record
+            .as_deref()
+            .map(|record| sink.get(record))
+            .transpose()?;
+        let record = match file.flatten() {
+            Some(file) => unless_damaged(ShardRecord::decode(shard, &file))?,
+            None => None,
+        };
+        let made = record.map(|record| exporter.shard(&record));
+        if made.is_none() || sink.get(&name)?.map(Vec::from) != made {
+            there.insert(name);
+        }
+    }
+    Ok(there.into_iter().collect())
+}
+
+/// Refuses to write over files of somebody else.
+pub fn refuse(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
+    if in_the_way.is_empty() {
+        return Ok(());
+    }
+    let (named, more) = in_the_way.split_at(in_the_way.len().min(NAMED));
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(Error::usage(format!(
+        "{sink} holds {}{more}, which shardpack did not write: move it elsewhere, or give `--replace` to have it replaced",
+        named.join(", ")
+    )))
+}
+
+/// Names of all files that lie beside these shards.
+fn beside(sink: &dyn Sink, shards: &[&str]) -> Result<HashSet<String>> {
+    let dirs: BTreeSet<&str> = shards.iter().map(|shard| directory(shard)).collect();
+    // Each listing goes to the bottom: those below one that was made say nothing new.
+    let mut last: Option<&str> = None;
+    let mut found = HashSet::new();
+    for dir in dirs {
+        if last.is_some_and(|last| dir.starts_with(last)) {
+            continue;
+        }
+        last = Some(dir);
+        let names = sink.list(dir.trim_end_matches('/'))?;
+        found.extend(names.into_iter().map(|(name, _)| name));
+    }
+    Ok(found)
+}
+
+/// Names of the reader indexes of all snapshots.
+fn known(sink: &dyn Sink) -> Result<HashSet<String>> {
+    let mut known = HashSet::new();
+    for (name, _) in sink.list(SNAPSHOT_DIR)? {
+        let Some(text) = sink.get(&name)? else {
+            continue;
+        };
+        let manifest = unless_damaged(Manifest::decode(&name, &text))?;
+        let files = manifest.into_iter().flat_map(|manifest| manifest.indexes);
+        known.extend(files.map(|file| file.name));
+    }
+    Ok(known)
+}
