@@ -294,7 +294,15 @@ fn grow_by_some() -> Done {
             newest: &newest.plan,
         };
         let (problems, stop) = (Problems::default(), Stop::default());
-        grow(published, ordered, new_classes, &growth, &problems, &stop)
+        grow(
+            published,
+            ordered,
+            new_classes,
+            &growth,
+            &problems,
+            4 << 30,
+            &stop,
+        )
     })?;
     let Grown::Draft(draft, changes) = grown else {
         return Err("nothing is new".into());

@@ -25,6 +25,8 @@ const DECODE_BYTES: u64 = 4 * DECODE_LIMIT_BYTES;
 pub const STREAM_ABOVE_BYTES: u64 = 4 << 20;
 /// A record's row while a shard is verified.
 const VERIFIED_ROW_BYTES: u64 = 400;
+/// What the listing of a source holds of a sample while it is planned.
+const PLANNED_BYTES: u64 = 150;
 /// A key's hash, kept until all are known to differ.
 const VERIFIED_KEY_BYTES: u64 = 32;
 /// A source's sample that is compared: its entry, its name, and its place in a table.
@@ -54,6 +56,8 @@ pub struct Overhead {
     pub bytes: u64,
     /// Bytes more for each job.
     pub job_bytes: u64,
+    /// Window of each job below which reading a large file would be slow.
+    pub window_bytes: u64,
 }
 
 /// Divides `memory` among at most `jobs` packers; fewer when it does not suffice, an error when not even for one.
@@ -67,7 +71,8 @@ pub fn divide(memory: u64, jobs: usize, overhead: Overhead, plan: &Plan) -> Resu
     let fixed = BASE_BYTES + overhead.bytes;
     let lists = plan.shards.iter().map(lists).max().unwrap_or(0);
     let each = lists + BUFFER_BYTES + decode + overhead.job_bytes;
-    share(memory, jobs.min(plan.shards.len()), fixed, each).map_err(|needed| {
+    let window = overhead.window_bytes;
+    share(memory, jobs.min(plan.shards.len()), fixed, each, window).map_err(|needed| {
         let samples = plan.shards.iter().map(|shard| shard.samples).max();
         too_little(
             memory,
@@ -98,7 +103,7 @@ pub fn divide_verification(
     };
     let fixed = BASE_BYTES + overhead.bytes + samples * (VERIFIED_KEY_BYTES + source);
     let each = largest * VERIFIED_ROW_BYTES + BUFFER_BYTES + overhead.job_bytes;
-    share(memory, jobs, fixed, each).map_err(|needed| {
+    share(memory, jobs, fixed, each, overhead.window_bytes).map_err(|needed| {
         too_little(
             memory,
             needed,
@@ -108,20 +113,29 @@ pub fn divide_verification(
     })
 }
 
-/// Shares out what is left after `fixed` and `each` a job, or says how many MiB one job needs.
-fn share(memory: u64, jobs: usize, fixed: u64, each: u64) -> Result<Budget, u64> {
+/// Lists of a plan that may be read at once beside the listing of a source with so many samples: `most` of them, or fewer, so that lists of
+/// `largest` bytes take no more than half of what is left of `memory`; at least one.
+pub fn lists_at_once(memory: u64, samples: u64, largest: u64, most: usize) -> usize {
+    let left = memory.saturating_sub(BASE_BYTES + samples * PLANNED_BYTES) / 2;
+    let fit = usize::try_from(left / largest.max(1)).unwrap_or(most);
+    fit.clamp(1, most.max(1))
+}
+
+/// Shares out what is left after `fixed` and `each` a job, with a `window` for each, or says how many MiB one job needs.
+fn share(memory: u64, jobs: usize, fixed: u64, each: u64, window: u64) -> Result<Budget, u64> {
+    let least = window.max(MIN_WINDOW_BYTES);
     for jobs in (1..=jobs.max(1)).rev() {
         // An allocator gives back less than it was given: a fifth is left to it.
         let free = memory.saturating_sub(fixed) / jobs as u64;
         let window = free.saturating_sub(each) / 5 * 4;
-        if window >= MIN_WINDOW_BYTES {
+        if window >= least {
             return Ok(Budget {
                 jobs,
                 window_bytes: window.min(MAX_WINDOW_BYTES),
             });
         }
     }
-    Err((fixed + each + MIN_WINDOW_BYTES * 5 / 4).div_ceil(1 << 20))
+    Err((fixed + each + least * 5 / 4).div_ceil(1 << 20))
 }
 
 fn too_little(memory: u64, needed: u64, what: &str, lower: &str) -> Error {
@@ -209,7 +223,7 @@ mod tests {
         Overhead {
             reads,
             bytes: reads as u64 * READER_BYTES,
-            job_bytes: 0,
+            ..Overhead::default()
         }
     }
 
@@ -304,6 +318,15 @@ mod tests {
         }
         assert_eq!(balanced_jobs(8, 9), 9);
         assert_eq!(balanced_jobs(1, 3), 1);
+    }
+
+    #[test]
+    fn as_many_lists_are_read_at_once_as_the_listing_leaves_memory_for() {
+        let mib = |n: u64| n << 20;
+        assert_eq!(lists_at_once(mib(4096), 1_000_000, mib(4), 64), 64);
+        assert_eq!(lists_at_once(mib(256), 300_000, mib(4), 64), 23);
+        assert_eq!(lists_at_once(mib(64), 90_000, mib(4), 64), 3);
+        assert_eq!(lists_at_once(mib(32), 1_000_000, mib(4), 64), 1);
     }
 
     #[test]

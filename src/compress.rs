@@ -11,6 +11,7 @@ use flate2::{GzBuilder, bufread::MultiGzDecoder, write::GzEncoder};
 use zstd::stream::write::Encoder;
 
 use crate::budget::STREAM_ABOVE_BYTES;
+use crate::buffer::Pieces;
 use crate::checksum::{Digest, SCAN_BYTES, Scanner, Sum};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Body, Out, Spot};
@@ -299,7 +300,6 @@ pub struct Compressor<W: Write> {
     position: u64,
     /// Length that was promised, where the first bytes say it.
     pledged: Option<u64>,
-    chunk: Vec<u8>,
 }
 
 /// What a [`Compressor`] made.
@@ -348,7 +348,6 @@ impl<W: Write> Compressor<W> {
             inner: inner.map_err(|error| Error::io(name, error))?,
             position: 0,
             pledged: compression.pledges().then_some(bytes),
-            chunk: Vec::new(),
         })
     }
 
@@ -402,38 +401,37 @@ impl<W: Write> Compressor<W> {
 
     fn stream(
         &mut self,
-        reader: &mut dyn Read,
+        pieces: &mut dyn Pieces,
         size: u64,
         pass: &mut dyn FnMut(&[u8]),
     ) -> Result<u32> {
         let mut whole = crc32fast::Hasher::new();
-        let mut left = size;
-        let mut chunk = std::mem::take(&mut self.chunk);
-        chunk.resize(SCAN_BYTES, 0);
-        loop {
-            // One more read at the end: it is there that the reader compares the file with the plan.
-            let n = match reader.read(&mut chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                read => read.map_err(|error| Error::io(&self.name, error))?,
-            };
-            if n as u64 > left || (n == 0 && left > 0) {
-                return Err(Error::new(
-                    Kind::Source,
-                    format!(
-                        "{} bytes instead of {size}: the data changed, make a new plan",
-                        size - left + n as u64
-                    ),
-                ));
+        let mut read = 0;
+        while let Some(piece) = pieces.next_piece()? {
+            let length = piece.len() as u64;
+            read += length;
+            if read > size {
+                break;
             }
-            if n == 0 {
-                self.chunk = chunk;
-                return Ok(whole.finalize());
+            whole.combine(&crc32fast::Hasher::new_with_initial_len(
+                piece.crc32,
+                length,
+            ));
+            match &self.inner {
+                Inner::Plain(_) => self.write(piece, Some(piece.crc32))?,
+                // What a compressor makes of it must not depend on how it was read.
+                _ => piece
+                    .chunks(SCAN_BYTES)
+                    .try_for_each(|chunk| self.write(chunk, None))?,
             }
-            let crc32 = crc32fast::hash(&chunk[..n]);
-            whole.combine(&crc32fast::Hasher::new_with_initial_len(crc32, n as u64));
-            self.write(&chunk[..n], Some(crc32))?;
-            pass(&chunk[..n]);
-            left -= n as u64;
+            pass(piece);
+        }
+        match read == size {
+            true => Ok(whole.finalize()),
+            false => Err(Error::new(
+                Kind::Source,
+                format!("{read} bytes instead of {size}: the data changed, make a new plan"),
+            )),
         }
     }
 }
@@ -463,7 +461,7 @@ impl<W: Write> Out for Compressor<W> {
                 pass(bytes);
                 Ok(*crc32)
             }
-            Body::Stream { reader, size } => self.stream(*reader, *size, pass),
+            Body::Stream { pieces, size } => self.stream(*pieces, *size, pass),
             Body::Recorded { .. } => Err(Error::failed("a content that nobody read")),
         }
     }

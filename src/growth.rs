@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
+use crate::budget::lists_at_once;
 use crate::error::{Error, Kind, Result};
 use crate::file::Problems;
 use crate::gone::{Allowed, Gone};
@@ -104,6 +105,7 @@ pub fn grow(
     new_classes: Vec<String>,
     growth: &Growth,
     problems: &Problems,
+    memory: u64,
     stop: &Stop,
 ) -> Result<Grown> {
     let Published { sink, manifest, .. } = published;
@@ -115,7 +117,7 @@ pub fn grow(
         },
         false => {
             ordered.keep_sidecars(&manifest.names.sidecars);
-            fates(sink, manifest, &ordered, problems, stop)?
+            fates(sink, manifest, &ordered, problems, memory, stop)?
         }
     };
     decide(published, ordered, &fates, new_classes, growth)
@@ -204,6 +206,7 @@ fn fates(
     manifest: &Manifest,
     ordered: &Ordered,
     problems: &Problems,
+    memory: u64,
     stop: &Stop,
 ) -> Result<Fates> {
     let digests: HashSet<&str> = manifest
@@ -218,14 +221,18 @@ fn fates(
             shards.map(move |(number, shard)| ((digest.as_str(), shard.name.as_str()), number))
         })
         .collect();
+    let planned = |shard: &ShardEntry| {
+        let digest = manifest.plan_of(shard);
+        let number = numbers.get(&(digest, shard.name.as_str()));
+        plans.get(digest).zip(number.copied())
+    };
     let shards: Vec<(&str, &ShardEntry)> = manifest.shards().collect();
-    let depth = sink.requests().max(rayon::current_num_threads());
+    let lists = shards.iter().filter_map(|(_, shard)| planned(shard));
+    let depth = depth(sink, memory, ordered, lists);
     let all: Mutex<(First<SourcePath>, Gone)> = Mutex::default();
     let fates = at_once(depth, &shards, |(split, shard)| {
         stop.check()?;
-        let digest = manifest.plan_of(shard);
-        let planned = numbers.get(&(digest, shard.name.as_str()));
-        let Some((stored, number)) = plans.get(digest).zip(planned) else {
+        let Some((stored, number)) = planned(shard) else {
             return Err(Error::new(
                 Kind::Damage,
                 format!(
@@ -234,9 +241,9 @@ fn fates(
                 ),
             ));
         };
-        let samples = resume::samples(sink, stored, *number)?;
         let (mut changed, mut gone) = <(First<SourcePath>, Gone)>::default();
-        let fate = fate(split, &samples, ordered, &mut |sample, became| {
+        let list = (stored, number);
+        let fate = fate(sink, list, split, ordered, &mut |sample, became| {
             gone.count(split, sample, became == Became::Gone);
             let what = match became {
                 Became::Unchanged => return,
@@ -248,7 +255,7 @@ fn fates(
             if became == Became::Changed {
                 changed.push(path);
             }
-        });
+        })?;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         all.0.merge(changed);
         all.1.merge(gone);
@@ -262,6 +269,22 @@ fn fates(
     })
 }
 
+/// The list of samples of a shard: the plan that has it, and the shard's number in that.
+type List<'s> = (&'s Stored, usize);
+
+/// How many lists of samples, of those that are to be read, are read at once.
+fn depth<'s>(
+    sink: &dyn Sink,
+    memory: u64,
+    ordered: &Ordered,
+    lists: impl Iterator<Item = List<'s>>,
+) -> usize {
+    let most = sink.requests().max(rayon::current_num_threads());
+    let bytes = lists.map(|(stored, number)| resume::list_bytes(stored, number));
+    let largest = bytes.max().unwrap_or(0);
+    lists_at_once(memory, ordered.len() as u64, largest, most)
+}
+
 /// What became of a published sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Became {
@@ -270,15 +293,16 @@ enum Became {
     Gone,
 }
 
-/// What became of the samples of a shard, each of which is told.
+/// What became of the samples of a list, each of which is told.
 fn fate(
+    sink: &dyn Sink,
+    (stored, number): List<'_>,
     split: &str,
-    samples: &[Sample],
     ordered: &Ordered,
     tell: &mut dyn FnMut(&Sample, Became),
-) -> Fate {
+) -> Result<Fate> {
     let mut fate = Fate::default();
-    for sample in samples {
+    resume::each_sample(sink, stored, number, |sample| {
         let became = match ordered.find(split, &sample.key) {
             None => {
                 fate.gone += 1;
@@ -286,7 +310,7 @@ fn fate(
             }
             Some(number) => {
                 fate.present.push(number);
-                match ordered.sample(number) == *sample {
+                match ordered.sample(number) == sample {
                     true => Became::Unchanged,
                     false => {
                         fate.changed += 1;
@@ -295,9 +319,9 @@ fn fate(
                 }
             }
         };
-        tell(sample, became);
-    }
-    fate
+        tell(&sample, became);
+    })?;
+    Ok(fate)
 }
 
 /// The number in `data/train-00012-g3.tar`, if this is a name that we give.
@@ -445,20 +469,23 @@ fn decide(
     Ok(Grown::Draft(Box::new(draft), changes))
 }
 
-/// Whether all samples of an unfinished plan are as they were when it was made, so that it can be finished.
+/// Whether all samples of an unfinished plan are as they were when it was made, so that it can be finished. The whole run is to stay within
+/// `memory` bytes.
 pub fn still_holds(
     sink: &dyn Sink,
     stored: &Stored,
     ordered: &Ordered,
+    memory: u64,
     stop: &Stop,
 ) -> Result<bool> {
     let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
-    let depth = sink.requests().max(rayon::current_num_threads());
+    let lists = shards.iter().map(|&number| (stored, number));
+    let depth = depth(sink, memory, ordered, lists);
     let hold = at_once(depth, &shards, |&number| {
         stop.check()?;
         let split = &stored.plan.shards[number].split;
-        let samples = resume::samples(sink, stored, number)?;
-        Ok(!fate(split, &samples, ordered, &mut |_, _| {}).is_touched())
+        let list = (stored, number);
+        Ok(!fate(sink, list, split, ordered, &mut |_, _| {})?.is_touched())
     })?;
     Ok(hold.into_iter().all(|holds| holds))
 }

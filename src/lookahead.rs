@@ -1,96 +1,248 @@
-//! Starts reads early and hands samples over in plan order, holding a bounded number of bytes.
+//! Starts reads early and hands samples over in plan order, holding a bounded amount of memory.
 //!
-//! Bytes are bounded here, requests in the [`crate::reactor`]. The window runs across shard boundaries: the reads of a packer's
-//! next shard begin while it ends its last.
+//! Bytes are bounded here, requests in the [`crate::reactor`]. What counts is what a started read takes in all, not only its content: of
+//! files of a few bytes, names and tasks are nearly everything. The window runs across shard boundaries: the reads of a packer's next shard
+//! begin while it ends its last. A file that is too large to hold is read in pieces, started ahead and let go of one by one in the same
+//! window.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read};
 use std::iter::Peekable;
+use std::rc::Rc;
 
 use crate::budget::STREAM_ABOVE_BYTES;
-use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::buffer::{Buffer, Pieces, allocated, room_for};
+use crate::error::{Error, Result};
+use crate::probe::TAIL_BYTES;
 use crate::reactor::Pending;
-use crate::sample::Sample;
+use crate::sample::{Field, Sample};
 use crate::store::Source;
 
-/// The content of one source file, or the word that it is too large to hold.
-pub enum Content {
+/// A large file is read in pieces of so many bytes, the last of them shorter: as much as a request's latency is worth, and as an image's
+/// head needs.
+const PIECE_BYTES: u64 = STREAM_ABOVE_BYTES;
+
+/// The content of one source file.
+pub enum Content<'a> {
     /// All of it.
     Held(Buffer),
-    /// To be streamed.
-    Large,
+    /// One that is too large to hold, to be read piece by piece.
+    Large(Large<'a>),
 }
 
 /// A sample with the contents of its fields, in the order of its fields.
-pub struct Fetched {
+pub struct Fetched<'a> {
     /// Index of its shard in the plan.
     pub shard: usize,
     /// The sample.
     pub sample: Sample,
     /// Content or failure of each field.
-    pub contents: Vec<Result<Content>>,
+    pub contents: Vec<Result<Content<'a>>>,
 }
 
-struct Started {
-    shard: usize,
-    sample: Sample,
-    /// `None` where the field is too large to hold.
-    reads: Vec<Option<Pending<Buffer>>>,
-    bytes: u64,
-}
+/// The samples of some shards in the order they are packed in, or why they cannot be told.
+type Samples<'a> = Box<dyn Iterator<Item = Result<(usize, Sample)>> + 'a>;
 
 /// The samples that one packer will pack, their reads started early.
-pub struct Lookahead<'a, I: Iterator<Item = Result<(usize, Sample)>>> {
+pub struct Lookahead<'a>(Rc<RefCell<Ahead<'a>>>);
+
+struct Ahead<'a> {
     source: &'a dyn Source,
-    todo: Peekable<I>,
+    todo: Peekable<Samples<'a>>,
     started: VecDeque<Started>,
+    /// The large files of started samples and of those handed over, by number, which is their order.
+    files: BTreeMap<u64, File>,
+    /// Those of them that have pieces whose reads are not started.
+    begun: VecDeque<u64>,
+    next_file: u64,
+    /// Whether the end of a large image is read too.
+    tails: bool,
+    /// Memory of everything started or handed over that is not let go of yet.
     held: u64,
-    /// Bytes of the sample handed over last.
+    /// Its part of the sample handed over last, besides large files.
     in_hand: u64,
     window_bytes: u64,
 }
 
-impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
-    /// Reads what `todo` names, holding at most `window_bytes`, and no field over [`STREAM_ABOVE_BYTES`].
-    pub fn new(source: &'a dyn Source, todo: I, window_bytes: u64) -> Self {
-        Self {
+/// A sample whose reads are started.
+struct Started {
+    shard: usize,
+    sample: Sample,
+    reads: Vec<Reading>,
+    bytes: u64,
+}
+
+enum Reading {
+    Whole(Pending<Buffer>),
+    /// Number of a large file.
+    Large(u64),
+}
+
+/// A large file whose sample is started.
+struct File {
+    field: Field,
+    tail: Option<Piece>,
+    pieces: VecDeque<Piece>,
+    /// Where the next piece begins.
+    next: u64,
+}
+
+impl File {
+    fn next_length(&self) -> u64 {
+        (self.field.size - self.next).min(PIECE_BYTES)
+    }
+}
+
+/// A part whose read is started, with the memory that it is counted with.
+struct Piece {
+    read: Pending<Buffer>,
+    bytes: u64,
+}
+
+fn is_large(field: &Field) -> bool {
+    field.size > STREAM_ABOVE_BYTES
+}
+
+/// Memory of a started read of so many bytes.
+fn read_bytes(source: &dyn Source, field: &Field, length: u64) -> u64 {
+    // What is more than an address space fails when it is read.
+    let room = usize::try_from(length).map_or(usize::MAX / 2, room_for);
+    allocated(room) + source.started_bytes(field)
+}
+
+/// Memory of a started sample but for its large files: its names, its place in the queue, its reads and their contents.
+fn sample_bytes(source: &dyn Source, sample: &Sample) -> u64 {
+    let small = sample.fields.iter().filter(|field| !is_large(field));
+    let reads: u64 = small
+        .map(|field| read_bytes(source, field, field.size))
+        .sum();
+    // The queue doubles when it is full.
+    2 * size_of::<Started>() as u64
+        + sample.heap_bytes()
+        + allocated(sample.fields.len() * size_of::<Reading>())
+        + reads
+}
+
+/// Memory of the first piece of a large image, which is started with its sample; other files of a sample need not be looked at.
+fn first_piece_bytes(source: &dyn Source, sample: &Sample) -> u64 {
+    let image = sample.image().filter(|field| is_large(field));
+    image.map_or(0, |field| read_bytes(source, field, PIECE_BYTES))
+}
+
+impl<'a> Lookahead<'a> {
+    /// Reads what `todo` names, holding at most `window_bytes`, or as much as one sample or one piece of a large file takes if that is more.
+    pub fn new(
+        source: &'a dyn Source,
+        todo: impl Iterator<Item = Result<(usize, Sample)>> + 'a,
+        window_bytes: u64,
+    ) -> Self {
+        let todo: Samples<'a> = Box::new(todo);
+        Self(Rc::new(RefCell::new(Ahead {
             source,
             todo: todo.peekable(),
             started: VecDeque::new(),
+            files: BTreeMap::new(),
+            begun: VecDeque::new(),
+            next_file: 0,
+            tails: false,
             held: 0,
             in_hand: 0,
             window_bytes,
-        }
+        })))
+    }
+
+    /// The same with the ends of large images, for [`Large::ends`].
+    #[must_use]
+    pub fn with_tails(self, tails: bool) -> Self {
+        self.0.borrow_mut().tails = tails;
+        self
     }
 
     /// The shard of the next sample.
     pub fn next_shard(&mut self) -> Option<Result<usize>> {
-        self.top_up();
-        match self.started.front() {
+        let mut ahead = self.0.borrow_mut();
+        ahead.top_up_for_next();
+        match ahead.started.front() {
             Some(started) => Some(Ok(started.shard)),
-            None => self.todo.next().map(|next| next.map(|(shard, _)| shard)),
+            None => ahead.todo.next().map(|next| next.map(|(shard, _)| shard)),
         }
     }
 
-    /// Starts reads in plan order while they fit; one sample is always let in.
-    fn top_up(&mut self) {
-        let held_bytes = |sample: &Sample| -> u64 {
-            let sizes = sample.fields.iter().map(|field| field.size);
-            sizes.filter(|&size| size <= STREAM_ABOVE_BYTES).sum()
+    /// The next sample, when its reads are done; an error only when the list of samples itself cannot be read.
+    pub fn fetch(&mut self) -> Option<Result<Fetched<'a>>> {
+        let started = {
+            let mut ahead = self.0.borrow_mut();
+            ahead.held -= std::mem::take(&mut ahead.in_hand);
+            ahead.top_up_for_next();
+            let Some(started) = ahead.started.pop_front() else {
+                return match ahead.todo.next()? {
+                    Err(error) => Some(Err(error)),
+                    // Cannot be: topping up with nothing started lets one sample in.
+                    Ok(_) => None,
+                };
+            };
+            ahead.in_hand = started.bytes;
+            started
         };
-        while let Some(Ok((_, sample))) = self.todo.peek() {
-            let bytes = held_bytes(sample);
-            if !self.started.is_empty() && self.held + self.in_hand + bytes > self.window_bytes {
+        let content = |read| match read {
+            Reading::Whole(pending) => pending.wait().map(Content::Held),
+            Reading::Large(number) => Ok(Content::Large(Large::new(&self.0, number))),
+        };
+        Some(Ok(Fetched {
+            shard: started.shard,
+            sample: started.sample,
+            contents: started.reads.into_iter().map(content).collect(),
+        }))
+    }
+
+    /// Takes the contents of a packed sample back for later reads.
+    pub fn recycle(&mut self, contents: Vec<Result<Content<'a>>>) {
+        for content in contents {
+            if let Ok(Content::Held(buffer)) = content {
+                self.0.borrow().source.recycle(buffer);
+            }
+        }
+    }
+}
+
+impl Ahead<'_> {
+    fn fits(&self, bytes: u64) -> bool {
+        self.held + bytes <= self.window_bytes
+    }
+
+    /// Starts reads for whoever wants the next sample: with nothing started one is let in, however large.
+    fn top_up_for_next(&mut self) {
+        let must = self.started.is_empty();
+        self.top_up(must);
+    }
+
+    /// Starts reads in plan order while they fit: the rest of files that were begun, then samples; with `must` one sample in any case.
+    fn top_up(&mut self, mut must: bool) {
+        loop {
+            if !self.go_on_with_files() && !must {
                 return;
             }
+            let Some(Ok((_, sample))) = self.todo.peek() else {
+                return;
+            };
+            let bytes = sample_bytes(self.source, sample);
+            let first_piece = first_piece_bytes(self.source, sample);
+            if !self.fits(bytes + first_piece) && !must {
+                return;
+            }
+            must = false;
             let Some(Ok((shard, sample))) = self.todo.next() else {
                 return;
             };
             self.held += bytes;
-            let start = |field: &crate::sample::Field| {
-                (field.size <= STREAM_ABOVE_BYTES).then(|| self.source.start(field))
-            };
-            let reads = sample.fields.iter().map(start).collect();
+            let mut reads = Vec::with_capacity(sample.fields.len());
+            for (i, field) in sample.fields.iter().enumerate() {
+                reads.push(match is_large(field) {
+                    false => Reading::Whole(self.source.start(field)),
+                    true => Reading::Large(self.begin(field, i == 0)),
+                });
+            }
             self.started.push_back(Started {
                 shard,
                 sample,
@@ -100,40 +252,532 @@ impl<'a, I: Iterator<Item = Result<(usize, Sample)>>> Lookahead<'a, I> {
         }
     }
 
-    /// The next sample, when its reads are done; an error only when the list of samples itself cannot be read.
-    pub fn fetch(&mut self) -> Option<Result<Fetched>> {
-        self.in_hand = 0;
-        self.top_up();
-        let Some(started) = self.started.pop_front() else {
-            return match self.todo.next()? {
-                Err(error) => Some(Err(error)),
-                // Cannot be: topping up with nothing started lets one sample in.
-                Ok(_) => None,
-            };
-        };
-        self.held -= started.bytes;
-        self.in_hand = started.bytes;
-        let contents = started
-            .reads
-            .into_iter()
-            .map(|read| match read {
-                None => Ok(Content::Large),
-                Some(pending) => pending.wait().map(Content::Held),
-            })
-            .collect();
-        Some(Ok(Fetched {
-            shard: started.shard,
-            sample: started.sample,
-            contents,
-        }))
-    }
-
-    /// Takes the contents of a packed sample back for later reads.
-    pub fn recycle(&mut self, contents: Vec<Result<Content>>) {
-        for content in contents {
-            if let Ok(Content::Held(buffer)) = content {
-                self.source.recycle(buffer);
+    /// Starts pieces of files that were begun while they fit; false if some do not.
+    fn go_on_with_files(&mut self) -> bool {
+        while let Some(&number) = self.begun.front() {
+            match self.files.get(&number) {
+                Some(file) if file.next < file.field.size => {
+                    let bytes = read_bytes(self.source, &file.field, file.next_length());
+                    if !self.fits(bytes) {
+                        return false;
+                    }
+                    self.start_piece(number);
+                }
+                _ => _ = self.begun.pop_front(),
             }
         }
+        true
+    }
+
+    /// Begins a large file, an image with its first piece, and its end if that is wanted, since its last piece may be far away.
+    fn begin(&mut self, field: &Field, is_image: bool) -> u64 {
+        let number = self.next_file;
+        self.next_file += 1;
+        let tail = (is_image && self.tails).then(|| {
+            let length = TAIL_BYTES as u64;
+            self.part(field, field.size - length, length)
+        });
+        let file = File {
+            field: field.clone(),
+            tail,
+            pieces: VecDeque::new(),
+            next: 0,
+        };
+        self.files.insert(number, file);
+        self.begun.push_back(number);
+        if is_image {
+            self.start_piece(number);
+        }
+        number
+    }
+
+    /// Starts the next piece of a file, if there is one.
+    fn start_piece(&mut self, number: u64) {
+        let Some(file) = self.files.get(&number) else {
+            return;
+        };
+        let (offset, length) = (file.next, file.next_length());
+        if length == 0 {
+            return;
+        }
+        let piece = self.part(&file.field.clone(), offset, length);
+        if let Some(file) = self.files.get_mut(&number) {
+            file.next += length;
+            file.pieces.push_back(piece);
+        }
+    }
+
+    fn part(&mut self, field: &Field, offset: u64, length: u64) -> Piece {
+        let bytes = read_bytes(self.source, field, length);
+        self.held += bytes;
+        Piece {
+            read: self.source.part(field, offset, length),
+            bytes,
+        }
+    }
+
+    /// The next piece of a file if its read is started.
+    fn started_piece(&mut self, number: u64) -> Option<Piece> {
+        self.files.get_mut(&number)?.pieces.pop_front()
+    }
+
+    /// Lets go of what a file holds that was not handed over.
+    fn forget(&mut self, number: u64) {
+        if let Some(file) = self.files.remove(&number) {
+            self.held -= file
+                .pieces
+                .iter()
+                .chain(&file.tail)
+                .map(|piece| piece.bytes)
+                .sum::<u64>();
+        }
+    }
+}
+
+/// A file that is too large to hold. Its reads go on ahead of whoever takes its pieces, within the window.
+pub struct Large<'a> {
+    ahead: Rc<RefCell<Ahead<'a>>>,
+    number: u64,
+    size: u64,
+    /// Pieces that were looked at and not taken, with the memory they are counted with.
+    seen: VecDeque<(Buffer, u64)>,
+    /// The piece taken last.
+    current: Option<(Buffer, u64)>,
+    /// Bytes of it that were read by [`Read`].
+    at: usize,
+}
+
+impl<'a> Large<'a> {
+    fn new(ahead: &Rc<RefCell<Ahead<'a>>>, number: u64) -> Self {
+        let size = ahead
+            .borrow()
+            .files
+            .get(&number)
+            .map(|file| file.field.size);
+        Self {
+            size: size.unwrap_or(0),
+            ahead: Rc::clone(ahead),
+            number,
+            seen: VecDeque::new(),
+            current: None,
+            at: 0,
+        }
+    }
+
+    /// Its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The first piece and the last [`TAIL_BYTES`] bytes, both still to be taken.
+    ///
+    /// # Errors
+    ///
+    /// As reading the file.
+    pub fn ends(&mut self) -> Result<(&[u8], Buffer)> {
+        let file = |ahead: &mut Ahead<'a>| ahead.files.get_mut(&self.number)?.tail.take();
+        let tail = file(&mut self.ahead.borrow_mut());
+        let tail = match tail {
+            Some(tail) => {
+                let read = tail.read.wait();
+                self.ahead.borrow_mut().held -= tail.bytes;
+                read?
+            }
+            None => Buffer::default(),
+        };
+        match self.peek(0)? {
+            Some(head) => Ok((head, tail)),
+            None => Err(Error::failed(
+                "a large file was looked at after it was taken",
+            )),
+        }
+    }
+
+    /// The piece of this number from here, still to be taken; `None` if its read is not started, because it does not fit.
+    ///
+    /// # Errors
+    ///
+    /// As reading the file.
+    pub fn peek(&mut self, piece: usize) -> Result<Option<&[u8]>> {
+        while self.seen.len() <= piece {
+            let started = self.ahead.borrow_mut().started_piece(self.number);
+            let Some(Piece { read, bytes }) = started else {
+                return Ok(None);
+            };
+            match read.wait() {
+                Ok(buffer) => self.seen.push_back((buffer, bytes)),
+                Err(error) => {
+                    self.ahead.borrow_mut().held -= bytes;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(self.seen.get(piece).map(|(buffer, _)| &**buffer))
+    }
+
+    /// Reads `length` bytes at `offset`, whatever was taken.
+    ///
+    /// # Errors
+    ///
+    /// As reading the file.
+    pub fn range(&self, offset: u64, length: u64) -> Result<Buffer> {
+        let read = {
+            let ahead = self.ahead.borrow();
+            let file = ahead.files.get(&self.number);
+            file.map(|file| ahead.source.part(&file.field, offset, length))
+        };
+        read.map_or_else(|| Ok(Buffer::default()), Pending::wait)
+    }
+
+    /// Takes the memory of a part back.
+    pub fn recycle(&self, part: Buffer) {
+        self.ahead.borrow().source.recycle(part);
+    }
+
+    /// Takes all of it into one piece, which whoever asks for it has memory for besides the window, and shows that.
+    ///
+    /// # Errors
+    ///
+    /// As reading the file.
+    pub fn gather(&mut self) -> Result<&[u8]> {
+        let mut whole = Buffer::default();
+        let mut at = 0;
+        let length = usize::try_from(self.size).unwrap_or(usize::MAX);
+        let room = whole.room(length);
+        while let Some(piece) = self.next_piece()? {
+            room[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        whole.sum();
+        self.seen.push_back((whole, 0));
+        Ok(self.seen.back().map_or(&[], |(whole, _)| whole))
+    }
+
+    /// Lets go of the piece taken last, so that the memory is there for others.
+    fn let_go(&mut self) {
+        if let Some((buffer, bytes)) = self.current.take() {
+            let mut ahead = self.ahead.borrow_mut();
+            ahead.held -= bytes;
+            // What was gathered is of no use to others.
+            if bytes > 0 {
+                ahead.source.recycle(buffer);
+            }
+        }
+    }
+}
+
+impl Pieces for Large<'_> {
+    fn next_piece(&mut self) -> Result<Option<&Buffer>> {
+        self.let_go();
+        self.at = 0;
+        self.current = match self.seen.pop_front() {
+            Some(seen) => Some(seen),
+            None => {
+                let piece = {
+                    let mut ahead = self.ahead.borrow_mut();
+                    // Whoever waits gets the next piece, even if others hold all of the window.
+                    if ahead
+                        .files
+                        .get(&self.number)
+                        .is_some_and(|file| file.pieces.is_empty())
+                    {
+                        ahead.start_piece(self.number);
+                    }
+                    ahead.top_up(false);
+                    ahead.started_piece(self.number)
+                };
+                match piece {
+                    None => None,
+                    Some(Piece { read, bytes }) => match read.wait() {
+                        Ok(buffer) => Some((buffer, bytes)),
+                        Err(error) => {
+                            self.ahead.borrow_mut().held -= bytes;
+                            return Err(error);
+                        }
+                    },
+                }
+            }
+        };
+        Ok(self.current.as_ref().map(|(buffer, _)| buffer))
+    }
+}
+
+impl Read for Large<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some((piece, _)) = &self.current
+                && self.at < piece.len()
+            {
+                let n = out.len().min(piece.len() - self.at);
+                out[..n].copy_from_slice(&piece[self.at..self.at + n]);
+                self.at += n;
+                return Ok(n);
+            }
+            if self.next_piece().map_err(io::Error::other)?.is_none() {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+impl Drop for Large<'_> {
+    fn drop(&mut self) {
+        self.let_go();
+        let mut ahead = self.ahead.borrow_mut();
+        ahead.held -= self.seen.drain(..).map(|(_, bytes)| bytes).sum::<u64>();
+        ahead.forget(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::Listing;
+    use crate::reactor::promise;
+    use crate::sample::{FilePath, Version};
+    use std::fmt;
+    use std::sync::Mutex;
+
+    const MIB: u64 = 1 << 20;
+    /// What a started read takes in the fake source besides its content.
+    const STARTED: u64 = 300;
+
+    /// What was asked of a source.
+    #[derive(Default)]
+    struct Asked {
+        reads: usize,
+        parts: Vec<(String, u64, u64)>,
+        /// Bytes of contents that were not given back.
+        out: u64,
+        most_out: u64,
+    }
+
+    /// A source whose reads end at once, of any files: the content of each is [`bytes`].
+    #[derive(Default)]
+    struct Fake(Mutex<Asked>);
+
+    impl Fake {
+        fn asked(&self) -> std::sync::MutexGuard<'_, Asked> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    /// The bytes of every file from `offset`.
+    fn bytes(offset: u64, length: u64) -> Vec<u8> {
+        let pattern: Vec<u8> = (0..251).collect();
+        let from = (offset % 251) as usize;
+        let mut bytes = pattern.repeat((length / 251) as usize + 3);
+        bytes.drain(..from);
+        bytes.truncate(length as usize);
+        bytes
+    }
+
+    impl fmt::Display for Fake {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("fake")
+        }
+    }
+
+    impl Source for Fake {
+        fn list(&self) -> Result<Listing> {
+            Ok(Listing::default())
+        }
+
+        fn start(&self, field: &Field) -> Pending<Buffer> {
+            self.part(field, 0, field.size)
+        }
+
+        fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer> {
+            let mut asked = self.asked();
+            asked.reads += 1;
+            asked.parts.push((field.path.to_string(), offset, length));
+            asked.out += length;
+            asked.most_out = asked.most_out.max(asked.out);
+            let (promise, pending) = promise();
+            let mut buffer = Buffer::default();
+            buffer
+                .room(length as usize)
+                .copy_from_slice(&bytes(offset, length));
+            buffer.sum();
+            assert!(promise.send(Ok(buffer)).is_ok());
+            pending
+        }
+
+        fn started_bytes(&self, _: &Field) -> u64 {
+            STARTED
+        }
+
+        fn recycle(&self, buffer: Buffer) {
+            self.asked().out -= buffer.len() as u64;
+        }
+
+        fn lend(&self, _: usize) {}
+
+        fn reads(&self) -> usize {
+            1
+        }
+
+        fn overhead_bytes(&self) -> u64 {
+            0
+        }
+
+        fn window_bytes(&self) -> u64 {
+            0
+        }
+    }
+
+    fn field(name: &str, path: String, size: u64) -> Field {
+        Field {
+            name: name.to_owned(),
+            path: FilePath::below(b"", path.as_bytes()),
+            size,
+            version: Version::Mtime(0),
+        }
+    }
+
+    /// So many samples, each with files of these sizes.
+    fn samples(count: usize, sizes: &[u64]) -> Vec<Result<(usize, Sample)>> {
+        let sample = |number: usize| {
+            let names = ["jpg", "a", "b"];
+            let fields = names.iter().zip(sizes);
+            let fields =
+                fields.map(|(name, &size)| field(name, format!("c/{number}.{name}"), size));
+            Sample {
+                key: format!("c/{number}"),
+                label: 0,
+                fields: fields.collect(),
+            }
+        };
+        (0..count).map(|number| Ok((0, sample(number)))).collect()
+    }
+
+    fn ahead(source: &Fake, samples: Vec<Result<(usize, Sample)>>, window: u64) -> Lookahead<'_> {
+        Lookahead::new(source, samples.into_iter(), window).with_tails(true)
+    }
+
+    fn held(ahead: &Lookahead<'_>) -> u64 {
+        ahead.0.borrow().held
+    }
+
+    /// All of a large file, taken piece by piece.
+    fn all(large: &mut Large<'_>) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(piece) = large.next_piece().unwrap() {
+            assert_eq!(piece.crc32, crc32fast::hash(piece));
+            all.extend_from_slice(piece);
+        }
+        all
+    }
+
+    #[test]
+    fn of_tiny_files_names_and_tasks_count_too() {
+        let source = Fake::default();
+        let mut ahead = ahead(&source, samples(100_000, &[69]), MIB);
+        let first = ahead.fetch().unwrap().unwrap();
+        let started = source.asked().reads as u64;
+        let least = STARTED + first.sample.heap_bytes() + size_of::<Started>() as u64 + 69;
+        assert!(started * least <= MIB, "{started} reads are started");
+        assert!(
+            started * least * 3 > MIB,
+            "only {started} reads are started"
+        );
+        assert!(held(&ahead) <= MIB);
+        ahead.recycle(first.contents);
+        let mut left = 99_999;
+        while let Some(fetched) = ahead.fetch() {
+            ahead.recycle(fetched.unwrap().contents);
+            assert!(held(&ahead) <= MIB);
+            left -= 1;
+        }
+        assert_eq!((left, held(&ahead), source.asked().out), (0, 0, 0));
+    }
+
+    #[test]
+    fn large_files_are_read_ahead_like_all_others() {
+        let source = Fake::default();
+        let size = 9 * MIB + 5;
+        let mut ahead = ahead(&source, samples(12, &[size, 10]), 64 * MIB);
+        for number in 0..12 {
+            let mut fetched = ahead.fetch().unwrap().unwrap();
+            if number == 0 {
+                // As many files as fit: three pieces, an end and a small file each.
+                assert!((6 * 5 - 1..=7 * 5).contains(&source.asked().reads));
+            }
+            let Ok(Content::Large(large)) = &mut fetched.contents[0] else {
+                panic!("held")
+            };
+            let (head, tail) = large.ends().unwrap();
+            assert_eq!(head, bytes(0, PIECE_BYTES));
+            assert_eq!(&*tail, bytes(size - TAIL_BYTES as u64, TAIL_BYTES as u64));
+            source.recycle(tail);
+            assert_eq!(all(large), bytes(0, size), "looking took nothing away");
+            ahead.recycle(fetched.contents);
+        }
+        assert!(ahead.fetch().is_none());
+        let asked = source.asked();
+        assert_eq!(
+            (asked.reads, asked.out),
+            (12 * 5, 0),
+            "nothing is read twice"
+        );
+        assert!(asked.most_out <= 64 * MIB);
+    }
+
+    #[test]
+    fn a_file_larger_than_the_window_passes_through_it_and_the_next_begins_before_its_end() {
+        let source = Fake::default();
+        let size = 50 * MIB;
+        let window = 13 * MIB;
+        let mut ahead = ahead(&source, samples(2, &[size]), window);
+        let mut fetched = ahead.fetch().unwrap().unwrap();
+        assert_eq!(source.asked().reads, 4, "three pieces and the end");
+        let Ok(Content::Large(large)) = &mut fetched.contents[0] else {
+            panic!("held")
+        };
+        assert_eq!(all(large), bytes(0, size));
+        let second = |asked: &Asked| asked.parts.iter().any(|(path, ..)| path == "c/1.jpg");
+        assert!(second(&source.asked()));
+        assert!(source.asked().most_out <= window);
+        drop(fetched);
+        let mut fetched = ahead.fetch().unwrap().unwrap();
+        // Given up in the middle, it holds nothing any more.
+        if let Ok(Content::Large(large)) = &mut fetched.contents[0] {
+            large.next_piece().unwrap();
+        }
+        drop(fetched);
+        assert!(ahead.fetch().is_none());
+        assert_eq!(held(&ahead), 0);
+    }
+
+    #[test]
+    fn large_files_of_one_sample_may_be_taken_in_any_order_through_any_window() {
+        for window in [0, 5 * MIB, 100 * MIB] {
+            let source = Fake::default();
+            let sizes = [9 * MIB, 10, 13 * MIB];
+            let mut ahead = ahead(&source, samples(2, &sizes), window);
+            while let Some(fetched) = ahead.fetch() {
+                let mut contents = fetched.unwrap().contents;
+                for i in [2, 0] {
+                    let Ok(Content::Large(large)) = &mut contents[i] else {
+                        panic!("held")
+                    };
+                    assert_eq!(all(large), bytes(0, sizes[i]));
+                }
+                ahead.recycle(contents);
+            }
+            assert_eq!(held(&ahead), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_gathered_is_the_file() {
+        let source = Fake::default();
+        let mut ahead = ahead(&source, samples(1, &[21 * MIB]), 8 * MIB);
+        let mut fetched = ahead.fetch().unwrap().unwrap();
+        let Ok(Content::Large(large)) = &mut fetched.contents[0] else {
+            panic!("held")
+        };
+        assert_eq!(large.gather().unwrap(), bytes(0, 21 * MIB));
+        assert_eq!(all(large), bytes(0, 21 * MIB));
     }
 }

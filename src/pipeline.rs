@@ -6,16 +6,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::budget::{Budget, DECODE_LIMIT_BYTES, STREAM_ABOVE_BYTES};
+use crate::buffer::Buffer;
 use crate::checksum::Digest;
 use crate::compress::{Compressor, Packed};
 use crate::error::{Error, Kind, Result};
 use crate::file::Problems;
 use crate::format::{About, Body, Layout, Out, Packer};
-use crate::lookahead::{Content, Fetched, Lookahead};
+use crate::lookahead::{Content, Fetched, Large, Lookahead};
 use crate::offenders::{First, Offender};
 use crate::plan::ShardPlan;
 use crate::policy::{Policy, Verdict};
-use crate::probe::{HEAD_BYTES, ImageFormat, ImageInfo, TAIL_BYTES, Validate, probe, probe_ends};
+use crate::probe::{HEAD_BYTES, ImageFormat, ImageInfo, Validate, probe, probe_ends};
 use crate::progress::Counters;
 use crate::recipe::{Compression, filling};
 use crate::record::{Remark, SampleRecord, ShardRecord, index_name};
@@ -174,7 +175,8 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn work(&self) -> Result<()> {
         let Run { budget, source, .. } = self.run;
-        let mut ahead = Lookahead::new(*source, self.samples(), budget.window_bytes);
+        let mut ahead = Lookahead::new(*source, self.samples(), budget.window_bytes)
+            .with_tails(self.looks_at_ends());
         while let Some(shard) = ahead.next_shard() {
             self.pack_shard(shard?, &mut ahead)?;
         }
@@ -215,10 +217,12 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn pack_shard<I>(&self, shard: usize, ahead: &mut Lookahead<'_, I>) -> Result<()>
-    where
-        I: Iterator<Item = Result<(usize, Sample)>>,
-    {
+    /// Whether images are looked at without being read whole.
+    fn looks_at_ends(&self) -> bool {
+        self.run.stored.plan.recipe.validate == Validate::Header
+    }
+
+    fn pack_shard(&self, shard: usize, ahead: &mut Lookahead<'_>) -> Result<()> {
         let Run {
             stored,
             sink,
@@ -265,7 +269,8 @@ impl Worker<'_> {
         let samples: Vec<_> = samples.map(|sample| Ok((shard, sample))).collect();
         let count = samples.len() as u64;
         // The reads of the next shard have the window.
-        let mut ahead = Lookahead::new(self.run.source, samples.into_iter(), STREAM_ABOVE_BYTES);
+        let mut ahead = Lookahead::new(self.run.source, samples.into_iter(), STREAM_ABOVE_BYTES)
+            .with_tails(self.looks_at_ends());
         let mut attempt = self.attempt(plan, count, bytes, &mut ahead)?;
         if let Attempt::Made(record) = &mut attempt {
             record.skipped = skipped;
@@ -274,16 +279,13 @@ impl Worker<'_> {
     }
 
     /// Packs so many samples into a shard that is to have so many bytes before compression.
-    fn attempt<I>(
+    fn attempt(
         &self,
         plan: &ShardPlan,
         samples: u64,
         bytes: u64,
-        ahead: &mut Lookahead<'_, I>,
-    ) -> Result<Attempt>
-    where
-        I: Iterator<Item = Result<(usize, Sample)>>,
-    {
+        ahead: &mut Lookahead<'_>,
+    ) -> Result<Attempt> {
         let Run { stored, sink, .. } = self.run;
         let recipe = &stored.plan.recipe;
         let layout = recipe.layout();
@@ -314,7 +316,7 @@ impl Worker<'_> {
                 Ok(image) if !refused => {
                     out.begin_sample(bytes)?;
                     let row =
-                        self.append(packer.as_mut(), &mut out, &plan.split, &fetched, image)?;
+                        self.append(packer.as_mut(), &mut out, &plan.split, &mut fetched, image)?;
                     record.odd.extend(odd(&fetched.sample, image));
                     record.samples.push(row);
                 }
@@ -407,7 +409,7 @@ impl Worker<'_> {
     fn check_fit(
         &self,
         layout: &dyn Layout,
-        fetched: &Fetched,
+        fetched: &Fetched<'_>,
         image: Option<ImageInfo>,
     ) -> Result<Option<ImageInfo>> {
         let refusal = |field: &Field, what: String| {
@@ -429,11 +431,11 @@ impl Worker<'_> {
     }
 
     /// Looks at what was read: failed reads, and the image itself.
-    fn look(&self, fetched: &mut Fetched) -> Result<Option<ImageInfo>> {
+    fn look(&self, fetched: &mut Fetched<'_>) -> Result<Option<ImageInfo>> {
         for content in &mut fetched.contents {
             if content.is_err() {
                 // Taken out, so that the error itself is judged.
-                return match std::mem::replace(content, Ok(Content::Large)) {
+                return match std::mem::replace(content, Ok(Content::Held(Buffer::default()))) {
                     Err(error) => Err(error),
                     Ok(_) => Ok(None),
                 };
@@ -443,65 +445,12 @@ impl Worker<'_> {
             return Ok(None);
         };
         let level = self.run.stored.plan.recipe.validate;
-        let looked = match fetched.contents.first() {
+        let looked = match fetched.contents.first_mut() {
             Some(Ok(Content::Held(bytes))) => probe(bytes, level, DECODE_LIMIT_BYTES),
-            _ => self.look_at_large(field, level)?,
+            Some(Ok(Content::Large(large))) => look_at_large(large, level)?,
+            _ => return Ok(None),
         };
         looked.map_err(|what| Error::new(Kind::Sample, format!("{}: {what}", field.path)))
-    }
-
-    /// Looks at an image that is too large to hold with the others.
-    fn look_at_large(
-        &self,
-        field: &Field,
-        level: Validate,
-    ) -> Result<Result<Option<ImageInfo>, String>> {
-        if level == Validate::None {
-            return Ok(Ok(None));
-        }
-        let source = self.run.source;
-        let part = |length: u64| field.size.min(length) as usize;
-        if level == Validate::Decode && field.size <= DECODE_LIMIT_BYTES {
-            let whole = source.range(field, 0, part(field.size))?;
-            return Ok(probe(&whole, level, DECODE_LIMIT_BYTES));
-        }
-        if level == Validate::Decode {
-            let what = format!(
-                "{} bytes are too many to decode: use `--validate header`",
-                field.size
-            );
-            return Ok(Err(what));
-        }
-        let head = source.range(field, 0, part(HEAD_BYTES as u64))?;
-        let tail = part(TAIL_BYTES as u64);
-        let tail = source.range(field, field.size - tail as u64, tail)?;
-        let looked = match probe_ends(&head, &tail, field.size) {
-            // Much may follow the end of an image, a film for example.
-            Err(_) if head.starts_with(JPEG_START) && self.has_jpeg_end(field, &head)? => {
-                probe_ends(&head, JPEG_END, field.size)
-            }
-            looked => looked,
-        };
-        // Dimensions that lie in the unseen middle are unknown, which is no fault.
-        Ok(looked.map(|image| (image.width > 0).then_some(image)))
-    }
-
-    /// Whether a JPEG's end marker is anywhere in the file; such bytes cannot occur inside of the image data.
-    fn has_jpeg_end(&self, field: &Field, head: &[u8]) -> Result<bool> {
-        // In the head there may be a thumbnail with an end of its own.
-        if probe(head, Validate::Header, 0).is_ok() {
-            return Ok(true);
-        }
-        let mut at = head.len() as u64 - 1;
-        while at + 1 < field.size {
-            let length = (field.size - at).min(HEAD_BYTES as u64);
-            let piece = self.run.source.range(field, at, length as usize)?;
-            if piece.windows(2).any(|pair| pair == JPEG_END) {
-                return Ok(true);
-            }
-            at += length - 1;
-        }
-        Ok(false)
     }
 
     fn append(
@@ -509,32 +458,23 @@ impl Worker<'_> {
         packer: &mut dyn Packer,
         out: &mut dyn Out,
         split: &str,
-        fetched: &Fetched,
+        fetched: &mut Fetched<'_>,
         image: Option<ImageInfo>,
     ) -> Result<SampleRecord> {
         let plan = &self.run.stored.plan;
         let sample = &fetched.sample;
-        let mut streams = Vec::new();
-        for (field, content) in sample.fields.iter().zip(&fetched.contents) {
-            if matches!(content, Ok(Content::Large)) {
-                streams.push((self.run.source.stream(field)?, field.size));
-            }
-        }
-        let mut streams = streams.iter_mut();
         let mut bodies: Vec<(&str, Body<'_>)> = Vec::with_capacity(sample.fields.len());
-        for (field, content) in sample.fields.iter().zip(&fetched.contents) {
+        for (field, content) in sample.fields.iter().zip(&mut fetched.contents) {
             let body = match content {
                 Ok(Content::Held(buffer)) => Body::Bytes {
                     bytes: buffer,
                     crc32: buffer.crc32,
                 },
-                _ => match streams.next() {
-                    Some((reader, size)) => Body::Stream {
-                        reader,
-                        size: *size,
-                    },
-                    None => return Err(Error::failed(format!("{}: no content", field.path))),
+                Ok(Content::Large(large)) => Body::Stream {
+                    size: large.size(),
+                    pieces: large,
                 },
+                Err(_) => return Err(Error::failed(format!("{}: no content", field.path))),
             };
             bodies.push((&field.name, body));
         }
@@ -557,6 +497,80 @@ impl Worker<'_> {
             frame: None,
         })
     }
+}
+
+/// Looks at an image that is too large to hold with the others. What is seen of it does not depend on how much was read ahead.
+fn look_at_large(
+    large: &mut Large<'_>,
+    level: Validate,
+) -> Result<Result<Option<ImageInfo>, String>> {
+    let size = large.size();
+    match level {
+        Validate::None => return Ok(Ok(None)),
+        Validate::Decode if size <= DECODE_LIMIT_BYTES => {
+            return Ok(probe(large.gather()?, level, DECODE_LIMIT_BYTES));
+        }
+        Validate::Decode => {
+            let what = format!("{size} bytes are too many to decode: use `--validate header`");
+            return Ok(Err(what));
+        }
+        Validate::Header => {}
+    }
+    let (head, tail) = large.ends()?;
+    let head = &head[..head.len().min(HEAD_BYTES)];
+    let looked = match probe_ends(head, &tail, size) {
+        // Much may follow the end of an image, a film for example.
+        Err(_) if head.starts_with(JPEG_START) => {
+            // In the head there may be a thumbnail with an end of its own.
+            let ended = probe(head, Validate::Header, 0).is_ok();
+            let head = head.to_vec();
+            match ended || has_jpeg_end(large, HEAD_BYTES)? {
+                true => probe_ends(&head, JPEG_END, size),
+                false => probe_ends(&head, &tail, size),
+            }
+        }
+        looked => looked,
+    };
+    large.recycle(tail);
+    // Dimensions that lie in the unseen middle are unknown, which is no fault.
+    Ok(looked.map(|image| (image.width > 0).then_some(image)))
+}
+
+/// Whether a JPEG's end marker is anywhere after its first so many bytes, or across their end; such bytes cannot occur inside of the image
+/// data.
+fn has_jpeg_end(large: &mut Large<'_>, head: usize) -> Result<bool> {
+    let is_end = |bytes: &[u8]| bytes.windows(2).any(|pair| pair == JPEG_END);
+    let across = |last: u8, bytes: &[u8]| {
+        bytes
+            .first()
+            .is_some_and(|&first| [last, first] == JPEG_END)
+    };
+    let mut at = head - 1;
+    let mut seen = 0;
+    let mut last = 0;
+    // What is read ahead already is packed later all the same.
+    for number in 0.. {
+        let Some(piece) = large.peek(number)? else {
+            break;
+        };
+        if across(last, piece) || is_end(piece.get(at..).unwrap_or_default()) {
+            return Ok(true);
+        }
+        last = piece.last().copied().unwrap_or_default();
+        seen += piece.len() as u64;
+        at = 0;
+    }
+    let size = large.size();
+    while seen < size {
+        let piece = large.range(seen, (size - seen).min(HEAD_BYTES as u64))?;
+        if across(last, &piece) || is_end(&piece) {
+            return Ok(true);
+        }
+        last = piece.last().copied().unwrap_or_default();
+        seen += piece.len() as u64;
+        large.recycle(piece);
+    }
+    Ok(false)
 }
 
 /// An image that is another format than its name says is packed as it is, and told.

@@ -585,17 +585,20 @@ pub fn lines_of(samples: &[Sample]) -> Vec<u8> {
     lines
 }
 
-/// The samples in the lines of one shard.
-pub fn parse_lines(name: &str, lines: &[u8]) -> Result<Vec<Sample>> {
-    serde_json::Deserializer::from_slice(lines)
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .map_err(|error| {
-            Error::new(
-                Kind::Damage,
-                format!("{name}: the plan's list of samples cannot be read: {error}: make the plan again"),
-            )
-        })
+/// The sample in a line of a shard's list.
+pub fn parse_line(name: &str, line: &[u8]) -> Result<Sample> {
+    let sample: Result<Sample, _> = serde_json::from_slice(line);
+    let mut sample = sample.map_err(|error| {
+        Error::new(
+            Kind::Damage,
+            format!(
+                "{name}: the plan's list of samples cannot be read: {error}: make the plan again"
+            ),
+        )
+    })?;
+    // Grown one by one, it has room for four, which would be most of a sample's memory.
+    sample.fields.shrink_to_fit();
+    Ok(sample)
 }
 
 /// Refuses a source of which only some samples have a sidecar file.

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use crate::buffer::allocated;
 use crate::error::{Error, Result};
 use crate::sync::{
     Arc, Builder, Condvar, Duration, Instant, Mutex, MutexGuard, PoisonError, oneshot, thread_time,
@@ -22,6 +23,8 @@ const FIRST_DEPTH: usize = 16;
 const REMEMBERED: usize = 9;
 /// Results that readers who are busy without need may be ahead by, each: what lies longer leaves the caches again.
 const AHEAD: isize = 16;
+/// Tasks that need not be looked for in the queue when their owners ran them.
+const FORGOTTEN: usize = 64;
 /// A reader thread's stack in bytes; its work is a few system calls.
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -200,6 +203,8 @@ fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, 
 
 struct State {
     queue: VecDeque<Arc<dyn Runnable>>,
+    /// Tasks in the queue that their owners ran themselves, or a few more.
+    begun: usize,
     /// Work running now, on readers and on waiting threads.
     running: usize,
     /// Reader threads busy, parked, and together.
@@ -225,10 +230,17 @@ impl State {
         self.busy < self.depth && needed
     }
 
-    /// Drops tasks from the front that their owners ran themselves.
+    /// Drops tasks that their owners ran themselves: those at the front, and all of them when they are most of the queue. One owner who
+    /// is busy with something else must not make the queue grow by all that the others do meanwhile.
     fn forget_begun(&mut self) {
+        self.begun += 1;
         while self.queue.front().is_some_and(|task| !task.is_queued()) {
             self.queue.pop_front();
+            self.begun = self.begun.saturating_sub(1);
+        }
+        if self.begun > FORGOTTEN.max(self.queue.len() / 2) {
+            self.queue.retain(|task| task.is_queued());
+            self.begun = 0;
         }
     }
 }
@@ -345,6 +357,7 @@ impl Reactor {
         let reads = reads.max(1);
         let state = State {
             queue: VecDeque::new(),
+            begun: 0,
             running: 0,
             busy: 0,
             parked: 0,
@@ -375,6 +388,15 @@ impl Reactor {
         for _ in 0..threads {
             self.shared.staff(&mut state);
         }
+    }
+
+    /// Memory that started work takes until its value is handed over, besides that value's own: its place in the queue, its state, and the
+    /// work itself, whose size is given.
+    pub fn started_bytes<T>(work: usize) -> u64 {
+        // A queue doubles when it is full; an `Arc` has two counts.
+        let queued = 2 * size_of::<Arc<dyn Runnable>>() as u64;
+        let task = allocated(2 * size_of::<usize>() + size_of::<Task<T>>());
+        queued + task + allocated(work)
     }
 
     /// Queues `work` and returns at once.
@@ -496,6 +518,19 @@ mod tests {
         }
         let error = pending.wait().unwrap_err();
         assert_eq!(error.to_string(), "a reader thread panicked");
+    }
+
+    #[test]
+    fn an_owner_who_is_busy_does_not_make_the_queue_grow_by_what_others_do() {
+        let reactor = Reactor::new(4, 0);
+        lock(&reactor.shared.state).depth = 0;
+        let first = reactor.start(|| Ok(()));
+        for _ in 0..10_000 {
+            reactor.start(|| Ok(())).wait().unwrap();
+            lock(&reactor.shared.state).depth = 0;
+            assert!(lock(&reactor.shared.state).queue.len() <= FORGOTTEN + 2);
+        }
+        first.wait().unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! worker reads only its part: `zstd -dc samples.jsonl.zst` shows them all.
 
 use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader, Read};
 
 use bytes::Bytes;
 use rayon::prelude::*;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::checksum::crc_text;
 use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::manifest::{Manifest, STATE, snapshot_name};
-use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_lines};
+use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_line};
 use crate::record::{FOOTER_GUESS, Footer, index_name};
 use crate::sample::{Sample, hex, show};
 use crate::store::{Sink, at_once, check_name};
@@ -33,6 +34,10 @@ const GENERATIONS: std::ops::RangeInclusive<u64> = 0..=u64::MAX / 2;
 const PLANS_AT_ONCE: usize = 8;
 /// Fast, and names compress well at any level.
 const LEVEL: i32 = 1;
+/// The largest window, as a power of two, that is unpacked: twice what that level makes of the longest list.
+const WINDOW_LOG: u32 = 20;
+/// Memory of unpacking a list, whatever its length: window, tables and buffers.
+const UNPACKER_BYTES: u64 = 2 << 20;
 
 /// A plan with the places of its shards' samples.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -497,21 +502,57 @@ fn sizes(shard: &ShardPlan) -> [u64; 3] {
 
 /// The samples of one shard of the plan.
 pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
+    let plan = &stored.plan.shards[shard];
+    // Each takes a line, of which no shorter one can be.
+    let most = plan.samples.min(plan.listing_bytes / 32);
+    let mut samples = Vec::with_capacity(usize::try_from(most).unwrap_or(0));
+    each_sample(sink, stored, shard, |sample| samples.push(sample))?;
+    Ok(samples)
+}
+
+/// Memory in bytes that [`each_sample`] takes for a shard, besides one sample.
+pub fn list_bytes(stored: &Stored, shard: usize) -> u64 {
+    let [_, length] = stored.frames[shard];
+    length + UNPACKER_BYTES
+}
+
+/// Shows the samples of one shard of the plan one after the other, without holding them all.
+///
+/// # Errors
+///
+/// What was shown counts only if this succeeds: that a list is damaged may be seen at its end.
+pub fn each_sample(
+    sink: &dyn Sink,
+    stored: &Stored,
+    shard: usize,
+    mut visit: impl FnMut(Sample),
+) -> Result<()> {
     if let Some(samples) = stored.revised.get(&shard) {
-        return Ok(samples.clone());
+        samples.iter().cloned().for_each(visit);
+        return Ok(());
     }
     let name = samples_name(&stored.id);
     let plan = &stored.plan.shards[shard];
-    let samples = parse_lines(&name, &lines(sink, stored, shard)?)?;
-    match samples.len() as u64 == plan.samples {
-        true => Ok(samples),
+    let mut count = 0;
+    let mut unreadable = None;
+    each_line(sink, stored, shard, |line| match parse_line(&name, line) {
+        Ok(sample) => {
+            count += 1;
+            visit(sample);
+        }
+        // Most likely damage, which the end of the list says for certain.
+        Err(error) => _ = unreadable.get_or_insert(error),
+    })?;
+    if let Some(error) = unreadable {
+        return Err(error);
+    }
+    match count == plan.samples {
+        true => Ok(()),
         false => Err(Error::new(
             Kind::Damage,
             format!(
-                "{sink}/{name}: {} samples are listed for {}, planned are {}: make the plan again",
-                samples.len(),
-                plan.name,
-                plan.samples
+                "{sink}/{name}: {count} samples are listed for {}, planned are {}: make the plan again",
+                plan.name, plan.samples
             ),
         )),
     }
@@ -525,6 +566,23 @@ pub fn are_planned(plan: &ShardPlan, lines: &[u8]) -> bool {
 
 /// The lines of the samples of one shard of the plan; others than were planned are damage.
 pub fn lines(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    each_line(sink, stored, shard, |line| lines.extend_from_slice(line))?;
+    Ok(lines)
+}
+
+/// Shows them one after the other, each with its end, unpacked as they are read.
+///
+/// # Errors
+///
+/// That they are others than were planned is seen at their end: what was shown counts only if this succeeds.
+pub fn each_line(
+    sink: &dyn Sink,
+    stored: &Stored,
+    shard: usize,
+    mut visit: impl FnMut(&[u8]),
+) -> Result<()> {
+    use sha2::Digest;
     let name = samples_name(&stored.id);
     let [offset, length] = stored.frames[shard];
     let plan = &stored.plan.shards[shard];
@@ -534,14 +592,28 @@ pub fn lines(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<u8>> 
             format!("{sink}/{name}: {what}: make the plan again"),
         )
     };
-    let (length, unpacked) = match (usize::try_from(length), usize::try_from(plan.listing_bytes)) {
-        (Ok(length), Ok(unpacked)) => (length, unpacked),
-        _ => return Err(bad("impossible sizes".to_owned())),
-    };
+    let length = usize::try_from(length).map_err(|_| bad("impossible sizes".to_owned()))?;
     let frame: Bytes = sink.range(&name, offset, length)?;
-    let lines = zstd::bulk::decompress(&frame, unpacked).map_err(|error| bad(error.to_string()))?;
-    match are_planned(plan, &lines) {
-        true => Ok(lines),
+    let unpacker = zstd::stream::Decoder::with_buffer(&frame[..]).and_then(|mut unpacker| {
+        unpacker.window_log_max(WINDOW_LOG)?;
+        Ok(unpacker)
+    });
+    let unpacker = unpacker.map_err(|error| bad(error.to_string()))?;
+    // One byte more than planned is enough to see that there is more.
+    let mut lines = BufReader::new(unpacker.take(plan.listing_bytes + 1));
+    let mut digest = sha2::Sha256::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = lines.read_until(b'\n', &mut line);
+        if read.map_err(|error| bad(error.to_string()))? == 0 {
+            break;
+        }
+        digest.update(&line);
+        visit(&line);
+    }
+    match hex(&digest.finalize()) == plan.listing {
+        true => Ok(()),
         false => Err(bad(format!(
             "the samples of {} do not match the plan",
             plan.name

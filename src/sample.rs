@@ -9,6 +9,8 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+use crate::buffer::allocated;
+
 /// Longest key in bytes; with [`MAX_FIELD_BYTES`] and the dot it fits the 100 bytes of a ustar name.
 pub const MAX_KEY_BYTES: usize = 80;
 /// Longest field name in bytes.
@@ -307,6 +309,20 @@ impl Sample {
     pub fn path(&self) -> SourcePath {
         let image = self.image().map(|image| image.path.clone());
         image.unwrap_or_default().into()
+    }
+
+    /// Memory in bytes that it takes besides its own few words: its names and paths, as the allocator gives it out.
+    pub fn heap_bytes(&self) -> u64 {
+        let field = |field: &Field| {
+            let tag = match &field.version {
+                Version::Mtime(_) => 0,
+                Version::ETag(tag) => allocated(tag.capacity()),
+            };
+            allocated(field.name.capacity()) + allocated(field.path.0.0.capacity()) + tag
+        };
+        allocated(self.key.capacity())
+            + allocated(self.fields.capacity() * size_of::<Field>())
+            + self.fields.iter().map(field).sum::<u64>()
     }
 }
 

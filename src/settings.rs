@@ -137,8 +137,8 @@ impl Running {
         let overhead = Overhead {
             reads: source.reads(),
             bytes: source.overhead_bytes() + sink.writing_bytes(),
-            job_bytes: source.stream_bytes()
-                + plan.recipe.compress.memory_bytes()
+            window_bytes: source.window_bytes(),
+            job_bytes: plan.recipe.compress.memory_bytes()
                 + plan.recipe.layout().memory_bytes(&plan.names),
         };
         divide(self.memory, jobs, overhead, plan)

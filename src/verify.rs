@@ -19,7 +19,7 @@ use crate::foreign;
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
 use crate::index;
-use crate::lookahead::{Content, Lookahead};
+use crate::lookahead::{Content, Large, Lookahead};
 use crate::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::progress::Counters;
 use crate::recipe::{Compression, Missing, filling};
@@ -566,7 +566,7 @@ impl Verification<'_> {
         let shards: Vec<usize> = (0..stored.frames.len()).collect();
         let damaged = at_once(self.jobs, &shards, |&shard| {
             self.stop.check()?;
-            let lines = resume::lines(self.sink, stored, shard);
+            let lines = resume::each_line(self.sink, stored, shard, |_| ());
             let [offset, length] = stored.frames[shard];
             let what = format!("the samples of {}", stored.plan.shards[shard].name);
             let finding = finding(format!("{what} are not those of the plan"));
@@ -1148,8 +1148,6 @@ impl Read for Passing<'_> {
     }
 }
 
-type SourceSamples<'a> = std::vec::IntoIter<Result<(usize, Sample)>>;
-
 /// Watches the check of one shard: labels, and the source's files beside the shard's content.
 struct Watcher<'a> {
     record: &'a ShardRecord,
@@ -1160,30 +1158,29 @@ struct Watcher<'a> {
 
 /// The source's samples in the order of the shard.
 struct Beside<'a> {
-    source: &'a dyn Source,
-    ahead: Lookahead<'a, SourceSamples<'a>>,
+    ahead: Lookahead<'a>,
     /// Sample of the shard that `files` belongs to.
     at: Option<usize>,
     present: Vec<bool>,
-    files: Vec<File>,
+    files: Vec<File<'a>>,
     /// Files of samples before it whose content comes later in the shard, by sample.
-    behind: Option<HashMap<usize, Vec<File>>>,
+    behind: Option<HashMap<usize, Vec<File<'a>>>>,
 }
 
 /// One file of the source, compared piece by piece.
-struct File {
+struct File<'a> {
     name: String,
     size: u64,
-    content: Reading,
+    content: Reading<'a>,
     compared: u64,
     differs: Option<u64>,
     /// Whether the field's content was read to its end.
     done: bool,
 }
 
-enum Reading {
+enum Reading<'a> {
     Held(Buffer),
-    Stream(Box<dyn Read + Send>),
+    Large(Large<'a>),
     Failed(String),
 }
 
@@ -1264,7 +1261,6 @@ impl<'a> Watcher<'a> {
         }
         let window = verification.window_bytes;
         watcher.source = Some(Beside {
-            source: set.against.source,
             ahead: Lookahead::new(set.against.source, samples.into_iter(), window),
             at: None,
             present,
@@ -1275,7 +1271,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-impl Beside<'_> {
+impl<'a> Beside<'a> {
     /// Lets go of a sample that waited, once all of its files were compared.
     fn forget(&mut self, sample: usize) {
         if let Some(behind) = &mut self.behind
@@ -1288,7 +1284,7 @@ impl Beside<'_> {
     }
 
     /// A file of the sample entered last, or of one before it that waits.
-    fn file(&mut self, sample: usize, name: &str) -> Option<&mut File> {
+    fn file(&mut self, sample: usize, name: &str) -> Option<&mut File<'a>> {
         let files = match (&mut self.behind, self.at) {
             (Some(behind), Some(now)) if sample < now => behind.get_mut(&sample)?,
             _ => &mut self.files,
@@ -1304,7 +1300,7 @@ impl Beside<'_> {
         let next = self.at.map_or(0, |now| now + 1);
         if let (Some(behind), Some(now)) = (&mut self.behind, self.at) {
             // As little as what the packer let wait.
-            let waiting: Vec<File> = self.files.drain(..).filter(|file| !file.done).collect();
+            let waiting: Vec<File<'_>> = self.files.drain(..).filter(|file| !file.done).collect();
             if !waiting.is_empty() {
                 behind.insert(now, waiting);
             }
@@ -1326,10 +1322,7 @@ impl Beside<'_> {
             for (field, content) in fetched.sample.fields.iter().zip(fetched.contents) {
                 let content = match content {
                     Ok(Content::Held(bytes)) => Reading::Held(bytes),
-                    Ok(Content::Large) => match self.source.stream(field) {
-                        Ok(stream) => Reading::Stream(stream),
-                        Err(error) => Reading::Failed(error.to_string()),
-                    },
+                    Ok(Content::Large(large)) => Reading::Large(large),
                     Err(error) if error.kind() == Kind::Source => {
                         Reading::Failed(error.to_string())
                     }
@@ -1349,7 +1342,7 @@ impl Beside<'_> {
     }
 }
 
-impl File {
+impl File<'_> {
     fn compare(&mut self, piece: &[u8]) {
         let from = self.compared;
         self.compared += piece.len() as u64;
@@ -1362,8 +1355,7 @@ impl File {
                 let start = (from as usize).min(bytes.len());
                 &bytes[start..(start + piece.len()).min(bytes.len())]
             }
-            Reading::Stream(stream) => match stream.take(piece.len() as u64).read_to_end(&mut read)
-            {
+            Reading::Large(large) => match large.take(piece.len() as u64).read_to_end(&mut read) {
                 Ok(_) => &read,
                 Err(error) => {
                     self.content = Reading::Failed(error.to_string());

@@ -202,9 +202,9 @@ pub fn standing(
     let now = Now {
         planning,
         sink,
+        memory: running.memory,
         stop: &running.stop,
         problems: &running.problems,
-        memory: running.memory,
         // Before the classes are numbered as they were.
         fingerprint: scan.fingerprint(&texts),
         scan,
@@ -226,10 +226,10 @@ pub fn standing(
 struct Now<'p> {
     planning: &'p Planning,
     sink: &'p dyn Sink,
+    /// What the whole run is to stay within, in bytes.
+    memory: u64,
     stop: &'p Stop,
     problems: &'p Problems,
-    /// What reader indexes may take that an earlier run left to be written.
-    memory: u64,
     scan: Scan,
     /// What the classes are called for people.
     texts: Vec<String>,
@@ -254,7 +254,7 @@ impl Now<'_> {
 
     /// What there is to do where a plan is that nothing was published of.
     fn unpublished(mut self, newest: Stored) -> Result<Standing> {
-        let (sink, stop) = (self.sink, self.stop);
+        let (sink, memory, stop) = (self.sink, self.memory, self.stop);
         let recipe = &self.planning.recipe;
         if newest.plan.base.is_some() {
             return Err(Error::new(
@@ -281,7 +281,7 @@ impl Now<'_> {
             self.texts = self.planning.class_texts(&self.scan.classes)?;
         }
         let ordered = self.ordered()?;
-        if goes_on && still_holds(sink, &newest, &ordered, stop)? {
+        if goes_on && still_holds(sink, &newest, &ordered, memory, stop)? {
             return Ok(Standing::Begun(Box::new(newest), Since::More));
         }
         Ok(Standing::new(ordered.cut()?, all))
@@ -294,8 +294,8 @@ impl Now<'_> {
         mut manifest: Manifest,
         dry_run: bool,
     ) -> Result<Standing> {
-        let (planning, sink, stop) = (self.planning, self.sink, self.stop);
-        let problems = self.problems;
+        let (planning, sink, problems) = (self.planning, self.sink, self.problems);
+        let (memory, stop) = (self.memory, self.stop);
         let (recipe, growth) = (&planning.recipe, &planning.growth);
         let all_anew = newest
             .plan
@@ -329,7 +329,10 @@ impl Now<'_> {
         let ordered = self.ordered()?;
         let plan = &newest.plan;
         let goes_on = plan.goes_on_from(&manifest.plan) && plan.recipe == *recipe;
-        if goes_on && !growth.full && !growth.compact && still_holds(sink, &newest, &ordered, stop)?
+        if goes_on
+            && !growth.full
+            && !growth.compact
+            && still_holds(sink, &newest, &ordered, memory, stop)?
         {
             return Ok(Standing::Begun(Box::new(newest), Since::More));
         }
@@ -338,7 +341,15 @@ impl Now<'_> {
             manifest: &manifest,
             newest: plan,
         };
-        let grown = grow(published, ordered, new_classes, growth, problems, stop)?;
+        let grown = grow(
+            published,
+            ordered,
+            new_classes,
+            growth,
+            problems,
+            memory,
+            stop,
+        )?;
         Ok(match grown {
             Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
             Grown::Draft(draft, changes) => Standing::new(*draft, changes),

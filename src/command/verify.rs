@@ -131,9 +131,8 @@ pub fn run(
     let overhead = Overhead {
         reads: source.as_ref().map_or(0, |source| source.reads()),
         bytes: source.as_ref().map_or(0, |source| source.overhead_bytes()),
-        job_bytes: sink.reading_bytes()
-            + unpacking
-            + source.as_ref().map_or(0, |source| source.stream_bytes()),
+        window_bytes: source.as_ref().map_or(0, |source| source.window_bytes()),
+        job_bytes: sink.reading_bytes() + unpacking,
     };
     let budget = divide_verification(
         running.memory,

@@ -10,6 +10,7 @@ pub mod tfrecord;
 
 use std::io::Read;
 
+use crate::buffer::Pieces;
 use crate::error::Result;
 use crate::probe::ImageInfo;
 use crate::recipe::{Compression, Format, Names, Recipe};
@@ -59,10 +60,10 @@ pub enum Body<'a> {
         /// Its CRC-32.
         crc32: u32,
     },
-    /// A reader of exactly `size` bytes, for files too large to hold.
+    /// Pieces of exactly `size` bytes together, for files too large to hold.
     Stream {
         /// Gives the bytes.
-        reader: &'a mut dyn Read,
+        pieces: &'a mut dyn Pieces,
         /// How many there are.
         size: u64,
     },

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use rustix::fs::Advice;
 
 use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, Steps, check_name};
-use crate::buffer::{Buffer, Buffers};
+use crate::buffer::{Buffer, Buffers, allocated};
 use crate::error::{Error, Kind, Result, reason};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::reactor::{Pending, Reactor};
-use crate::sample::{Field, SourcePath, Version, show};
+use crate::sample::{Field, FilePath, SourcePath, Version, show};
 use crate::unique;
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
@@ -83,21 +83,61 @@ impl LocalSource {
                 path,
             }),
             reactor: Reactor::new(reads, 0),
-            buffers: Arc::default(),
+            buffers: Arc::new(Buffers::within(access.memory)),
             reads,
             steps: access.steps.clone(),
         })
     }
+}
 
-    fn open_file(&self, name: &SourcePath) -> Result<File> {
-        let path = self.path(name);
-        let file = self.steps.read("open", &path, || File::open(&path));
-        file.map_err(|error| gone(&self.root, name, &error))
-    }
+/// A read that was started: what it takes to do it.
+struct Reading {
+    root: Arc<Root>,
+    name: FilePath,
+    /// Of the whole file, as planned.
+    size: u64,
+    version: Version,
+    offset: u64,
+    length: u64,
+    buffers: Arc<Buffers>,
+    steps: Steps,
+}
 
-    fn path(&self, path: &SourcePath) -> PathBuf {
-        let path = std::ffi::OsStr::from_bytes(path.as_bytes());
-        self.root.path.join(path)
+impl Reading {
+    fn run(self) -> Result<Buffer> {
+        let Self {
+            name,
+            size,
+            version,
+            offset,
+            steps,
+            ..
+        } = self;
+        let fail = |error: io::Error| unreadable(&name, &error);
+        let length = usize::try_from(self.length)
+            .map_err(|_| Error::failed(format!("{name} is too large to hold")))?;
+        let path = std::ffi::OsStr::from_bytes(name.as_bytes());
+        let path = self.root.path.join(path);
+        let mut file = steps
+            .read("open", &path, || File::open(&path))
+            .map_err(|error| gone(&self.root, &name, &error))?;
+        if offset > 0 {
+            file.seek(SeekFrom::Start(offset)).map_err(fail)?;
+        }
+        let mut buffer = self.buffers.take(length);
+        let room = buffer.room(length);
+        let read = steps
+            .read("read", &path, || read_full(&mut file, room))
+            .map_err(fail)?;
+        // A part that is complete says nothing of the rest, but the length and the time that are compared do.
+        let reached = match read < length {
+            true => offset + read as u64,
+            false => size,
+        };
+        let meta = steps.read("look", &path, || file.metadata());
+        check_unchanged(meta, &name, size, &version, reached)?;
+        buffer.sum();
+        Ok(buffer)
     }
 }
 
@@ -122,27 +162,26 @@ impl Source for LocalSource {
     }
 
     fn start(&self, field: &Field) -> Pending<Buffer> {
-        let path = self.path(&field.path);
-        let field = (field.path.clone(), field.size, field.version.clone());
-        let buffers = Arc::clone(&self.buffers);
-        let (root, steps) = (Arc::clone(&self.root), self.steps.clone());
-        self.reactor.start(move || {
-            let (name, size, version) = field;
-            let length = usize::try_from(size)
-                .map_err(|_| Error::failed(format!("{name} is too large to hold")))?;
-            let mut file = steps
-                .read("open", &path, || File::open(&path))
-                .map_err(|error| gone(&root, &name, &error))?;
-            let mut buffer = buffers.take();
-            let room = buffer.room(length);
-            let read = steps
-                .read("read", &path, || read_full(&mut file, room))
-                .map_err(|error| unreadable(&name, &error))?;
-            let meta = steps.read("look", &path, || file.metadata());
-            check_unchanged(meta, &name, size, &version, read as u64)?;
-            buffer.sum();
-            Ok(buffer)
-        })
+        self.part(field, 0, field.size)
+    }
+
+    fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer> {
+        let reading = Reading {
+            root: Arc::clone(&self.root),
+            name: field.path.clone(),
+            size: field.size,
+            version: field.version.clone(),
+            offset,
+            length,
+            buffers: Arc::clone(&self.buffers),
+            steps: self.steps.clone(),
+        };
+        self.reactor.start(move || reading.run())
+    }
+
+    fn started_bytes(&self, field: &Field) -> u64 {
+        Reactor::started_bytes::<Buffer>(size_of::<Reading>())
+            + allocated(field.path.as_bytes().len())
     }
 
     fn recycle(&self, buffer: Buffer) {
@@ -153,32 +192,6 @@ impl Source for LocalSource {
         self.reactor.lend(threads);
     }
 
-    fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>> {
-        Ok(Box::new(Stream {
-            file: self.open_file(&field.path)?,
-            path: self.path(&field.path),
-            steps: self.steps.clone(),
-            field: field.clone(),
-            read: 0,
-        }))
-    }
-
-    fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let fail = |error: io::Error| unreadable(&field.path, &error);
-        let mut file = self.open_file(&field.path)?;
-        file.seek(SeekFrom::Start(offset)).map_err(fail)?;
-        let mut buffer = vec![0; length];
-        let path = self.path(&field.path);
-        let read = self
-            .steps
-            .read("read", &path, || read_full(&mut file, &mut buffer))
-            .map_err(fail)?;
-        if read < length {
-            return Err(changed(&field.path, offset + read as u64, field.size));
-        }
-        Ok(buffer)
-    }
-
     fn reads(&self) -> usize {
         self.reads
     }
@@ -187,7 +200,7 @@ impl Source for LocalSource {
         self.reads as u64 * READER_BYTES
     }
 
-    fn stream_bytes(&self) -> u64 {
+    fn window_bytes(&self) -> u64 {
         0
     }
 }
@@ -314,37 +327,6 @@ fn mtime(meta: &fs::Metadata) -> i64 {
     meta.mtime()
         .saturating_mul(1_000_000_000)
         .saturating_add(meta.mtime_nsec())
-}
-
-struct Stream {
-    file: File,
-    path: PathBuf,
-    steps: Steps,
-    field: Field,
-    read: u64,
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let file = &mut self.file;
-        let n = self
-            .steps
-            .read("read", &self.path, || file.read(buffer))
-            .map_err(|error| io::Error::other(unreadable(&self.field.path, &error)))?;
-        self.read += n as u64;
-        if self.read > self.field.size || (n == 0 && !buffer.is_empty()) {
-            let Field {
-                path,
-                size,
-                version,
-                ..
-            } = &self.field;
-            let meta = || self.file.metadata();
-            let meta = self.steps.read("look", &self.path, meta);
-            check_unchanged(meta, path, *size, version, self.read).map_err(io::Error::other)?;
-        }
-        Ok(n)
-    }
 }
 
 /// The walk over a tree: reading a directory and looking at its entries are pieces of work, order does not matter.

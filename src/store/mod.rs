@@ -44,11 +44,13 @@ pub trait Source: fmt::Display + Send + Sync {
     /// Says that so many threads of the caller have nothing to do any more: reading ahead may use their cores.
     fn lend(&self, threads: usize);
 
-    /// Opens a file too large to hold. The same promise: reading to the end fails if the file is not the planned one.
-    fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>>;
+    /// Starts reading and checksumming so many bytes of a file from `offset`, at least one and none past its planned end, and returns at
+    /// once. The same promise for each part: if all of them could be read, together they are the planned file.
+    fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer>;
 
-    /// Reads `length` bytes at `offset` of a file.
-    fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>>;
+    /// Memory that a started read takes until its content is handed over, besides that content. What it takes more while it is in
+    /// flight is in [`Source::overhead_bytes`].
+    fn started_bytes(&self, field: &Field) -> u64;
 
     /// Reads in flight at most.
     fn reads(&self) -> usize;
@@ -56,8 +58,8 @@ pub trait Source: fmt::Display + Send + Sync {
     /// Memory that those reads take, besides what they read.
     fn overhead_bytes(&self) -> u64;
 
-    /// Memory that one opened stream takes.
-    fn stream_bytes(&self) -> u64;
+    /// Bytes to be read ahead by one who is to lose no time on large files.
+    fn window_bytes(&self) -> u64;
 }
 
 /// What a store can say of an object's content without sending it.
@@ -474,11 +476,14 @@ mod tests {
         assert_eq!((dir.len(), field.path.to_string()), (1, "c/a.jpg".into()));
         assert_eq!(field.size, content.len() as u64);
 
-        let mut streamed = Vec::new();
-        let mut stream = source.stream(&field).unwrap();
-        stream.read_to_end(&mut streamed).unwrap();
-        assert_eq!(streamed, content);
-        assert_eq!(source.range(&field, 1, 3).unwrap(), content[1..4]);
+        let parts = [(0, 4), (4, 5), (9, 1), (1, 3), (0, 10)];
+        let pending = parts.map(|(offset, length)| source.part(&field, offset, length));
+        for ((offset, length), pending) in parts.into_iter().zip(pending) {
+            let part = &content[offset as usize..][..length as usize];
+            let buffer = pending.wait().unwrap();
+            assert_eq!(&*buffer, part);
+            assert_eq!(buffer.crc32, crc32fast::hash(part));
+        }
         let pending: Vec<_> = (0..9).map(|_| source.start(&field)).collect();
         for pending in pending {
             let buffer = pending.wait().unwrap();
@@ -494,8 +499,11 @@ mod tests {
         };
         let changed = source.start(&field).wait();
         refused(changed.unwrap_err(), "c/a.jpg");
-        let mut stream = source.stream(&field).unwrap();
-        assert!(stream.read_to_end(&mut Vec::new()).is_err());
+        // Not one part of a file that changed, wherever it changed.
+        for (offset, length) in parts {
+            let changed = source.part(&field, offset, length).wait();
+            refused(changed.unwrap_err(), "c/a.jpg");
+        }
         let gone = Field {
             path: crate::sample::FilePath::below(b"c", b"gone.jpg"),
             ..field

@@ -67,5 +67,7 @@ mod hostile;
 mod vanish;
 // Every format and compression, reader indexes, and shards of others.
 mod formats;
+// Memory is bounded whatever the files are.
+mod memory;
 // The examples of README.md and docs/.
 mod docs;

@@ -1,5 +1,5 @@
 //! The modules of the seam, as they are, over locks and threads that `shuttle` schedules. What they import besides is here as small as it
-//! can be: a file of more than 40 bytes is large.
+//! can be: a file of more than 40 bytes is large, and read in pieces of so many.
 
 #![allow(dead_code)]
 
@@ -21,6 +21,10 @@ pub mod budget {
     pub const STREAM_ABOVE_BYTES: u64 = 40;
 }
 
+pub mod probe {
+    pub const TAIL_BYTES: usize = 8;
+}
+
 pub mod sample {
     /// A file: its number, and its length in bytes.
     #[derive(Clone, Debug)]
@@ -33,6 +37,16 @@ pub mod sample {
     pub struct Sample {
         pub fields: Vec<Field>,
     }
+
+    impl Sample {
+        pub fn image(&self) -> Option<&Field> {
+            self.fields.first()
+        }
+
+        pub fn heap_bytes(&self) -> u64 {
+            0
+        }
+    }
 }
 
 pub mod store {
@@ -43,6 +57,8 @@ pub mod store {
     /// What a lookahead asks of a source.
     pub trait Source {
         fn start(&self, field: &Field) -> Pending<Buffer>;
+        fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer>;
+        fn started_bytes(&self, field: &Field) -> u64;
         fn recycle(&self, buffer: Buffer);
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::RequestPayer;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use super::client::Server;
 use super::credentials::Keeper;
@@ -147,6 +148,17 @@ impl Drop for Connection {
     }
 }
 
+/// Keeps a promise with what `work` comes to, unless nobody wants it any more.
+pub(super) async fn keep<T>(
+    mut promise: oneshot::Sender<Result<T>>,
+    work: impl Future<Output = Result<T>>,
+) {
+    tokio::select! {
+        value = work => { _ = promise.send(value); }
+        () = promise.closed() => {}
+    }
+}
+
 /// One request, for messages and limits.
 pub(super) struct Call {
     /// The permission it needs.
@@ -254,14 +266,9 @@ impl Connection {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Pending<T> {
-        let (mut promise, pending) = promise();
+        let (promise, pending) = promise();
         if let Some(runtime) = &self.runtime {
-            runtime.spawn(async move {
-                tokio::select! {
-                    value = work => { _ = promise.send(value); }
-                    () = promise.closed() => {}
-                }
-            });
+            runtime.spawn(keep(promise, work));
         }
         pending
     }

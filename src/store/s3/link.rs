@@ -458,10 +458,7 @@ mod tests {
             ..LAN
         };
         let outcome = simulate(&mut window, part, PART, 64, 6.0);
-        assert!(
-            outcome.rate > 1e9 && outcome.requests > 55.0,
-            "{outcome:?}"
-        );
+        assert!(outcome.rate > 1e9 && outcome.requests > 55.0, "{outcome:?}");
     }
 
     #[test]

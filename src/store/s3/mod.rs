@@ -31,7 +31,7 @@ use self::read::{Ahead, Object, Ranges, Span};
 use self::trouble::Trouble;
 use self::write::{Put, Shard, Writes};
 use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, check_name};
-use crate::buffer::{Buffer, Buffers};
+use crate::buffer::{Buffer, Buffers, allocated};
 use crate::error::{Error, Kind, Result};
 use crate::listing::Listing;
 use crate::reactor::Pending;
@@ -41,6 +41,11 @@ use crate::sample::{Field, Version};
 pub(super) const SCHEME: &str = "s3://";
 /// Below this much one request is quicker than several.
 const ONE_REQUEST_BYTES: u64 = 16 << 20;
+
+/// Memory of a read that waits for its place: its task, and the promise that it has given. A unit test measures it.
+const STARTED_BYTES: u64 = 1536;
+/// Read ahead of a large file: five parts of it are as fast as one connection, and more are not much faster.
+const WINDOW_BYTES: u64 = 20 << 20;
 
 /// Small requests made at once by those who have many to make.
 const REQUESTS: usize = 64;
@@ -109,7 +114,7 @@ impl S3Source {
         Ok(Self {
             connection: access.network.connection(access)?,
             location,
-            buffers: Arc::default(),
+            buffers: Arc::new(Buffers::within(access.memory)),
         })
     }
 
@@ -134,16 +139,21 @@ impl S3Source {
         })
     }
 
-    fn ranges(&self, field: &Field) -> Result<Ranges> {
-        let object = self.object(field)?;
-        let connection = &self.connection;
-        Ok(Ranges::new(
-            connection,
-            object,
-            field.size,
-            Ahead::FILE,
-            unplanned,
-        ))
+    /// Reads a span of a planned file when its turn comes.
+    fn reading(
+        &self,
+        field: &Field,
+        span: Span,
+    ) -> impl Future<Output = Result<Buffer>> + Send + use<> {
+        let object = self.object(field);
+        let (connection, buffers) = (Arc::clone(&self.connection), Arc::clone(&self.buffers));
+        async move {
+            let object = object?;
+            let _place = connection.pace.place().await;
+            // Boxed: thousands wait for their place, and the state of a request is large.
+            let read = Box::pin(read::read(&connection, &object, span, &buffers)).await;
+            read.map_err(|trouble| unplanned(&connection, &object, &trouble))
+        }
     }
 }
 
@@ -186,15 +196,29 @@ impl Source for S3Source {
     }
 
     fn start(&self, field: &Field) -> Pending<Buffer> {
-        let object = self.object(field);
-        let (connection, buffers) = (Arc::clone(&self.connection), Arc::clone(&self.buffers));
-        let span = Span::Whole(Some(field.size));
-        self.connection.start(async move {
-            let object = object?;
-            let _place = connection.pace.place().await;
-            let read = read::read(&connection, &object, span, &buffers).await;
-            read.map_err(|trouble| unplanned(&connection, &object, &trouble))
-        })
+        self.connection
+            .start(self.reading(field, Span::Whole(Some(field.size))))
+    }
+
+    fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer> {
+        self.connection
+            .start(self.reading(field, Span::Part(offset, length)))
+    }
+
+    fn started_bytes(&self, field: &Field) -> u64 {
+        let tag = match &field.version {
+            Version::ETag(tag) => tag.len(),
+            Version::Mtime(_) => 0,
+        };
+        let key = self.location.prefix.len() + field.path.as_bytes().len();
+        let location = [&self.location.bucket, &self.location.prefix];
+        STARTED_BYTES
+            + location
+                .map(|text| allocated(text.len()))
+                .iter()
+                .sum::<u64>()
+            + allocated(key)
+            + allocated(tag)
     }
 
     fn recycle(&self, buffer: Buffer) {
@@ -202,24 +226,6 @@ impl Source for S3Source {
     }
 
     fn lend(&self, _threads: usize) {}
-
-    fn stream(&self, field: &Field) -> Result<Box<dyn Read + Send>> {
-        Ok(Box::new(self.ranges(field)?))
-    }
-
-    fn range(&self, field: &Field, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let object = self.object(field)?;
-        let span = match (offset, length as u64) {
-            (_, 0) => return Ok(Vec::new()),
-            (0, length) if length == field.size => Span::Whole(Some(length)),
-            (offset, length) => Span::Part(offset, length),
-        };
-        let read = read::read(&self.connection, &object, span, &self.buffers);
-        match self.connection.wait(read) {
-            Ok(buffer) => Ok(buffer.to_vec()),
-            Err(trouble) => Err(unplanned(&self.connection, &object, &trouble)),
-        }
-    }
 
     fn reads(&self) -> usize {
         self.connection.reads
@@ -229,8 +235,8 @@ impl Source for S3Source {
         self.connection.read_bytes()
     }
 
-    fn stream_bytes(&self) -> u64 {
-        Ahead::FILE.bytes()
+    fn window_bytes(&self) -> u64 {
+        WINDOW_BYTES
     }
 }
 
@@ -563,5 +569,47 @@ impl S3Sink {
                 return Ok(found);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connection::keep;
+    use super::*;
+    use crate::reactor::promise;
+    use crate::sample::FilePath;
+
+    #[test]
+    fn a_read_that_waits_for_its_place_takes_what_it_is_counted_with() {
+        let access = Access {
+            s3: S3Options {
+                endpoint_url: Some("http://127.0.0.1:9".to_owned()),
+                no_sign_request: true,
+                region: Some("us-east-1".to_owned()),
+                ..S3Options::default()
+            },
+            ..Access::default()
+        };
+        let source = S3Source::open("s3://bucket/images", &access).unwrap();
+        let field = Field {
+            name: "jpg".to_owned(),
+            path: FilePath::below(b"c", b"a.jpg"),
+            size: 10,
+            version: Version::ETag("tag".to_owned()),
+        };
+        let (promise, pending) = promise();
+        let task = keep(promise, source.reading(&field, Span::Whole(Some(10))));
+        // The runtime's own words for a task, to the next cache line, and what both ends of a promise share.
+        let around = 256 + size_of::<Result<Buffer>>() + 64;
+        let bytes = (size_of_val(&task) + around) as u64;
+        assert!(
+            bytes <= STARTED_BYTES,
+            "{bytes} bytes, counted as {STARTED_BYTES}"
+        );
+        assert!(
+            bytes * 2 > STARTED_BYTES,
+            "{bytes} bytes, counted as {STARTED_BYTES}"
+        );
+        drop((task, pending));
     }
 }

@@ -28,11 +28,6 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// For a source's file: one of many that are read at the same time.
-    pub(super) const FILE: Self = Self {
-        range_bytes: 4 << 20,
-        ranges: 4,
-    };
     /// For a shard, of which a few are read with nothing else to do.
     pub(super) const SHARD: Self = Self {
         range_bytes: 8 << 20,
@@ -49,6 +44,8 @@ impl Ahead {
 const MOST_BYTES: usize = 1 << 30;
 /// The status for a range that the object does not have.
 pub(super) const PAST_END: u16 = 416;
+/// The status for an object that is in another state than was asked for.
+const CONDITION: u16 = 412;
 /// The permission that reading needs.
 pub(super) const ACTION: &str = "s3:GetObject";
 
@@ -165,6 +162,14 @@ async fn once(
         .set_range(range)
         .set_request_payer(connection.payer());
     let answer = request.send().await.map_err(Trouble::from)?;
+    // A server that does not know the condition answers with what is there now.
+    if let (Some(planned), Some(actual)) = (&object.tag, answer.e_tag())
+        && actual.trim_start_matches("W/").trim_matches('"') != planned
+    {
+        let mut trouble = Trouble::new(Sort::Other, "another version");
+        trouble.status = CONDITION;
+        return Err(trouble);
+    }
     let length = answer.content_length().unwrap_or(-1);
     let expected = span.length();
     if u64::try_from(length).is_err() || expected.is_some_and(|e| u64::try_from(length) != Ok(e)) {
@@ -184,7 +189,7 @@ async fn once(
         .filter(|&room| room <= MOST_BYTES)
         .ok_or_else(|| Trouble::new(Sort::Other, "too large to hold"))?;
     let mut body = answer.body;
-    let mut buffer = buffers.take();
+    let mut buffer = buffers.take(room);
     let into = buffer.room(room);
     let mut filled = 0;
     loop {
