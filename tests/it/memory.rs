@@ -145,7 +145,8 @@ fn large_files_are_in_flight_together_like_small_ones() {
     )
     .exits(0);
     let most = server.most_at_once();
-    assert!((24..=64).contains(&most), "{most} at once");
+    // One file after the other, they were no more than four.
+    assert!((12..=64).contains(&most), "{most} at once");
     let mut reads: Vec<_> = server
         .requests()
         .into_iter()
