@@ -21,6 +21,9 @@ const FORMATS: [&[&str]; 5] = [
     &["--format", "parquet"],
 ];
 
+/// What people may complete of energon's index.
+const SAMPLE_TYPE: &str = ".nv-meta/dataset.yaml";
+
 /// How many mutations, and how many clean datasets: more with `SHARDPACK_MUTATIONS` and `SHARDPACK_CLEAN`.
 fn wanted(name: &str, usual: usize) -> usize {
     std::env::var(name)
@@ -60,7 +63,7 @@ fn intact(root: &Path) -> bool {
 fn published(output: &Output) -> BTreeMap<PathBuf, Vec<u8>> {
     let ours = |path: &PathBuf| {
         let name = path.strip_prefix(&output.path).unwrap().to_str().unwrap();
-        !["README.md", ".nv-meta/dataset.yaml"].contains(&name)
+        !["README.md", SAMPLE_TYPE].contains(&name)
             && (!name.starts_with("_shardpack/plan") || name.ends_with("/samples.jsonl.zst"))
             && !name.starts_with("_shardpack/claims")
     };
@@ -165,8 +168,15 @@ fn change(
                 root.join("_shardpack/snapshots/00000001.json"),
             );
             let mut text = now[&manifest].clone();
+            // Length and checksum of the file that people may complete are not compared with anything.
+            let json = String::from_utf8_lossy(&text);
+            let completed = json
+                .find(&format!("{SAMPLE_TYPE}\","))
+                .unwrap_or(text.len());
+            let end = json[completed..].find('}').unwrap_or(0);
             let words: Vec<usize> = (0..text.len())
                 .filter(|&at| text[at].is_ascii_alphanumeric())
+                .filter(|at| !(completed + SAMPLE_TYPE.len()..completed + end).contains(at))
                 .collect();
             let at = words[random.below(words.len() as u64) as usize];
             text[at] = match text[at] {
