@@ -113,6 +113,17 @@ pub fn divide_verification(
     })
 }
 
+/// The same for making shards again from their indexes, `largest` samples in one of them. One job is enough whatever it takes: a repair
+/// that is refused repairs nothing.
+pub fn divide_repair(memory: u64, jobs: usize, overhead: Overhead, largest: u64) -> Budget {
+    let fixed = BASE_BYTES + overhead.bytes;
+    let each = largest * (ROW_BYTES + LISTED_BYTES) + BUFFER_BYTES + overhead.job_bytes;
+    share(memory, jobs, fixed, each, overhead.window_bytes).unwrap_or(Budget {
+        jobs: 1,
+        window_bytes: overhead.window_bytes.max(MIN_WINDOW_BYTES),
+    })
+}
+
 /// Lists of a plan that may be read at once beside the listing of a source with so many samples: `most` of them, or fewer, so that lists of
 /// `largest` bytes take no more than half of what is left of `memory`; at least one.
 pub fn lists_at_once(memory: u64, samples: u64, largest: u64, most: usize) -> usize {

@@ -68,8 +68,8 @@ impl ProblemKind {
                 "restore or remove it, leave it out with `--exclude`, or give `--on-error skip`",
             ),
             ProblemKind::TooLarge => (
-                "too large for a field of this format",
-                "leave it out with `--exclude`",
+                "too large for this format",
+                "leave it out with `--exclude`, or give `--on-error skip`",
             ),
             ProblemKind::Collision => (
                 "files that would become one key or one field",

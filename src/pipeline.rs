@@ -309,8 +309,8 @@ impl Worker<'_> {
             };
             let mut fetched = fetched?;
             let bytes: u64 = fetched.sample.fields.iter().map(|field| field.size).sum();
-            let looked = self
-                .look(&mut fetched)
+            let looked = check_size(layout.as_ref(), &fetched.sample)
+                .and_then(|()| self.look(&mut fetched))
                 .and_then(|image| self.check_fit(layout.as_ref(), &fetched, image));
             match looked {
                 Ok(image) if !refused => {
@@ -571,6 +571,23 @@ fn has_jpeg_end(large: &mut Large<'_>, head: usize) -> Result<bool> {
         large.recycle(piece);
     }
     Ok(false)
+}
+
+/// Whether the layout has a place for files of these sizes. One that has not was left in the plan to be skipped.
+fn check_size(layout: &dyn Layout, sample: &Sample) -> Result<()> {
+    let limits = layout.limits();
+    for (at, field) in sample.fields.iter().enumerate() {
+        if let Some(what) = limits.refuse(field.size, at == 0) {
+            return Err(Error::new(Kind::Sample, format!("{}: {what}", field.path)));
+        }
+    }
+    let all = sample.fields.iter().map(|field| field.size);
+    match (limits.refuse_together(all.sum()), sample.image()) {
+        (Some(what), Some(image)) => {
+            Err(Error::new(Kind::Sample, format!("{}: {what}", image.path)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An image that is another format than its name says is packed as it is, and told.

@@ -797,12 +797,12 @@ mod tests {
             labels: None,
             labels_unneeded: false,
             allow_empty: false,
-            keep_zero_length: false,
+            keep_faulty: false,
             include: GlobSet::empty(),
             exclude: GlobSet::empty(),
             generated: vec!["cls"],
-            max_field: (1 << 33, "too much"),
             problems: Default::default(),
+            limits: crate::format::Limits::of_fields(1 << 33, "too much"),
         };
         let recipe = Recipe {
             missing: Missing::Keep,

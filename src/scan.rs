@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
 use crate::file::Problems;
+use crate::format::Limits;
 use crate::labels::{Kind as LabelKind, Labels};
 use crate::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
 use crate::probe::image_field;
@@ -49,18 +50,18 @@ pub struct Rules {
     pub labels_unneeded: bool,
     /// Whether a class may be without images.
     pub allow_empty: bool,
-    /// Whether images of no bytes stay, to be skipped when packed.
-    pub keep_zero_length: bool,
+    /// Whether images of no bytes stay, and files that are too large, to be skipped when packed.
+    pub keep_faulty: bool,
     /// Files to take; all when empty. Matched against the path below the root.
     pub include: GlobSet,
     /// Files and directories to leave out.
     pub exclude: GlobSet,
     /// Field names that are made, not read.
     pub generated: Vec<&'static str>,
-    /// Largest field in bytes, and why.
-    pub max_field: (u64, &'static str),
     /// Where all problems are told.
     pub problems: Problems,
+    /// What is too large.
+    pub limits: Limits,
 }
 
 /// Where a sample's files are in the listing; 32 bytes, because there are millions.
@@ -236,7 +237,8 @@ fn is_image(path: &SourcePath) -> bool {
     image_field(split_extension(path.as_bytes()).1).is_some()
 }
 
-fn field_name(file: &[u8]) -> Option<String> {
+/// The name of the field that a file of this name becomes; `None` if readers could not address it.
+pub fn field_name(file: &[u8]) -> Option<String> {
     let extension = split_extension(file).1;
     match image_field(extension) {
         Some(name) => Some(name.to_owned()),
@@ -691,6 +693,7 @@ impl Scanner<'_> {
     fn check(&mut self, dir: &Dir, first: usize, end: usize) {
         let mut names: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let mut images = Vec::new();
+        let (mut all_bytes, mut one_is_too_large) = (0u64, false);
         for i in first..end {
             let file = dir.file(i);
             let Some(name) = field_name(file.name) else {
@@ -702,7 +705,17 @@ impl Scanner<'_> {
             } else {
                 names.entry(name).or_default().push(i);
             }
-            self.check_size(dir, i, file, images.last() == Some(&i));
+            let image = images.last() == Some(&i);
+            all_bytes = file.size.saturating_add(all_bytes);
+            one_is_too_large |= self.rules.limits.refuse(file.size, image).is_some();
+            self.check_size(dir, i, file, image);
+        }
+        if let Some(what) = self.rules.limits.refuse_together(all_bytes)
+            && !one_is_too_large
+            && !self.rules.keep_faulty
+        {
+            let path = dir.path_of(images.first().copied().unwrap_or(first));
+            self.problem(ProblemKind::TooLarge, path, format!(": {what}"));
         }
         let others = |of: &[usize]| -> String {
             of[1..]
@@ -731,12 +744,14 @@ impl Scanner<'_> {
     }
 
     fn check_size(&mut self, dir: &Dir, index: usize, file: FileRef<'_>, image: bool) {
-        let (max, why) = self.rules.max_field;
-        if file.size > max {
-            let detail = format!(": {} bytes; {why}", file.size);
-            self.problem(ProblemKind::TooLarge, dir.path_of(index), detail);
+        if self.rules.keep_faulty {
+            return;
         }
-        if image && file.size == 0 && !self.rules.keep_zero_length {
+        if let Some(what) = self.rules.limits.refuse(file.size, image) {
+            let path = dir.path_of(index);
+            self.problem(ProblemKind::TooLarge, path, format!(": {what}"));
+        }
+        if image && file.size == 0 {
             self.problem(ProblemKind::ZeroLength, dir.path_of(index), "");
         }
     }
@@ -796,12 +811,12 @@ mod tests {
             labels: None,
             labels_unneeded: false,
             allow_empty: false,
-            keep_zero_length: false,
+            keep_faulty: false,
             include: GlobSet::empty(),
             exclude: GlobSet::empty(),
             generated: vec!["cls"],
-            max_field: (1 << 33, "too much"),
             problems: Default::default(),
+            limits: Limits::of_fields(1 << 33, "too much"),
         }
     }
 

@@ -153,8 +153,8 @@ pub struct Planning {
     pub destination: String,
     /// The options that can change a byte.
     pub recipe: Recipe,
-    /// Images of no bytes are left to be skipped when packed.
-    pub keep_zero_length: bool,
+    /// Images of no bytes, and files that are too large for the format, are left to be skipped when packed.
+    pub keep_faulty: bool,
     /// How to go on from what is published.
     pub growth: Growth,
     /// Files that flags name.
@@ -187,7 +187,7 @@ impl Planning {
             source: source.to_owned(),
             destination: destination.to_owned(),
             recipe,
-            keep_zero_length: false,
+            keep_faulty: false,
             growth: Growth::default(),
             files: Files::default(),
         }
@@ -245,7 +245,7 @@ impl Planning {
         Ok(Rules {
             labels,
             labels_unneeded: false,
-            keep_zero_length: self.keep_zero_length,
+            keep_faulty: self.keep_faulty,
             ..rules_of(&self.recipe)?
         })
     }
@@ -258,12 +258,12 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
         labels: None,
         labels_unneeded: recipe.labels,
         allow_empty: recipe.allow_empty,
-        keep_zero_length: true,
+        keep_faulty: true,
         include: globs("--include", &recipe.include)?,
         exclude: globs("--exclude", &recipe.exclude)?,
         generated: recipe.layout().generated(),
-        max_field: recipe.layout().max_field(),
         problems: Problems::default(),
+        limits: recipe.layout().limits(),
     })
 }
 
@@ -484,7 +484,7 @@ pub(crate) fn planning(
         index::check(name, &recipe)?;
     }
     Ok(Planning {
-        keep_zero_length: on_error == cli::OnError::Skip,
+        keep_faulty: on_error == cli::OnError::Skip,
         growth: Growth {
             on_change: match growth.on_change {
                 cli::OnChange::Refuse => OnChange::Refuse,
@@ -667,12 +667,9 @@ pub(crate) fn partly(args: &cli::VerifyArgs, level: Level) -> Result<Partly> {
     };
     match level {
         _ if !part.is_part() => Ok(part),
-        Level::Head | Level::Data => Ok(part),
+        Level::Head | Level::Data | Level::Source => Ok(part),
         Level::List => Err(Error::usage(
             "--level list reads no shards that --sample, --resume and --max-duration could choose from: drop them, or use `--level data`",
-        )),
-        Level::Source => Err(Error::usage(
-            "--level source compares the whole: drop --sample, --resume and --max-duration",
         )),
     }
 }

@@ -44,7 +44,7 @@ pub fn run(
         ));
     };
     let planning = Planning {
-        keep_zero_length: policy != Policy::Fail,
+        keep_faulty: policy != Policy::Fail,
         growth: Growth {
             compact: true,
             on_change: OnChange::Keep,

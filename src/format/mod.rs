@@ -235,12 +235,49 @@ pub trait Visit {
     fn noted(&mut self, finding: Finding);
 }
 
+/// What is too large for a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest content of any field in bytes, and why.
+    pub field: (u64, &'static str),
+    /// Largest content of a field besides the image in bytes, and why; at most that of any.
+    pub sidecar: (u64, &'static str),
+    /// Largest sum of a sample's contents in bytes, and why.
+    pub sample: (u64, &'static str),
+}
+
+impl Limits {
+    /// Only single fields can be too large, whatever they hold.
+    pub fn of_fields(bytes: u64, why: &'static str) -> Self {
+        Self {
+            field: (bytes, why),
+            sidecar: (bytes, why),
+            sample: (u64::MAX, ""),
+        }
+    }
+
+    /// Says why there is no place for a file of so many bytes, the image of its sample or another one; `None` where there is.
+    pub fn refuse(&self, bytes: u64, image: bool) -> Option<String> {
+        let (most, why) = match image {
+            true => self.field,
+            false => self.sidecar,
+        };
+        (bytes > most).then(|| format!("{bytes} bytes; {why}"))
+    }
+
+    /// The same for files that together have so many bytes, none of which is too large by itself.
+    pub fn refuse_together(&self, bytes: u64) -> Option<String> {
+        let (most, why) = self.sample;
+        (bytes > most).then(|| format!("{bytes} bytes in all files of the sample; {why}"))
+    }
+}
+
 /// One way to lay samples out in a shard.
 pub trait Layout: Send + Sync {
     /// File name extension without the dot.
     fn extension(&self) -> &'static str;
-    /// Largest field content in bytes, and why.
-    fn max_field(&self) -> (u64, &'static str);
+    /// What is too large for it.
+    fn limits(&self) -> Limits;
     /// Names of the fields that are made, not read.
     fn generated(&self) -> Vec<&'static str>;
     /// Bytes of a sample whose fields have these names and sizes: exact, but for what only the image's header decides.

@@ -25,7 +25,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{About, Body, Late, Layout, Out, Packer, Placed, Spot};
+use super::{About, Body, Late, Layout, Limits, Out, Packer, Placed, Spot};
 use crate::error::{Error, Kind, Result};
 use crate::probe::image_field;
 use crate::recipe::Names;
@@ -38,6 +38,8 @@ const GROUP_BYTES: u64 = 100_000_000;
 const WAITING_BYTES: u64 = 16 << 20;
 /// Page sizes are signed 32-bit numbers.
 const MAX_FIELD: u64 = (1 << 31) - (1 << 20);
+/// Sidecars wait in memory until the images of their row group are written: they are contents that are held, not streamed.
+const MAX_SIDECAR: u64 = 4 << 20;
 /// A page header and a value's length, and the page's entry in the page index; for the estimate of sizes.
 const PAGE_BYTES: u64 = 51;
 /// A label and a path's own bytes, which compress well.
@@ -68,8 +70,14 @@ impl Layout for Parquet {
         "parquet"
     }
 
-    fn max_field(&self) -> (u64, &'static str) {
-        (MAX_FIELD, "a page of a Parquet file ends at 2 GiB")
+    fn limits(&self) -> Limits {
+        Limits {
+            sidecar: (
+                MAX_SIDECAR,
+                "a column beside the image takes 4 MiB a row: `--format` wds and tfrecord take more",
+            ),
+            ..Limits::of_fields(MAX_FIELD, "a page of a Parquet file ends at 2 GiB")
+        }
     }
 
     fn generated(&self) -> Vec<&'static str> {
@@ -733,6 +741,11 @@ mod tests {
             }
         }
         assert_eq!(check(&Parquet, &bytes, &record), []);
+    }
+
+    #[test]
+    fn a_sidecar_that_is_planned_is_one_that_is_held() {
+        assert_eq!(MAX_SIDECAR, crate::budget::STREAM_ABOVE_BYTES);
     }
 
     #[test]

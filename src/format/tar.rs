@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use serde::Serialize;
 
 use super::check::END;
-use super::{About, Body, Finding, HELD_BYTES, Layout, Out, Packer, Placed, Spot, Visit};
+use super::{About, Body, Finding, HELD_BYTES, Layout, Limits, Out, Packer, Placed, Spot, Visit};
 use crate::error::{Error, Result};
 use crate::probe::{Validate, image_field, probe};
 use crate::recipe::{Names, Recipe};
@@ -174,11 +174,9 @@ impl Layout for Tar {
         "tar"
     }
 
-    fn max_field(&self) -> (u64, &'static str) {
-        (
-            MAX_SIZE,
-            "the ustar profile that every reader accepts ends at 8 GiB",
-        )
+    fn limits(&self) -> Limits {
+        let why = "the ustar profile that every reader accepts ends at 8 GiB";
+        Limits::of_fields(MAX_SIZE, why)
     }
 
     fn generated(&self) -> Vec<&'static str> {

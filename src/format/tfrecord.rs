@@ -12,7 +12,7 @@ use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
 use super::check::CHECKSUM;
-use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot, Visit};
+use super::{About, Body, Finding, Layout, Limits, Out, Packer, Placed, Spot, Visit};
 use crate::error::{Error, Kind, Result};
 use crate::probe::{ImageFormat, ImageInfo, Validate, image_field, probe};
 use crate::recipe::{Names, Recipe, Schema};
@@ -275,8 +275,12 @@ impl Layout for TfRecord {
         "tfrecord"
     }
 
-    fn max_field(&self) -> (u64, &'static str) {
-        (MAX_FIELD, "protobuf messages end at 2 GiB")
+    fn limits(&self) -> Limits {
+        let most = (MAX_FIELD, "protobuf messages end at 2 GiB");
+        Limits {
+            sample: most,
+            ..Limits::of_fields(most.0, most.1)
+        }
     }
 
     fn generated(&self) -> Vec<&'static str> {

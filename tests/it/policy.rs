@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Dataset, digests, files, manifest, picture, png, stamps};
+use crate::support::{Dataset, digests, files, manifest, picture, png, run, shardpack, stamps};
 
 /// Forty samples in eight shards, three of them damaged.
 fn damaged() -> Dataset {
@@ -203,4 +203,94 @@ fn remarks(list: &Value) -> Vec<(String, String)> {
     let mut remarks: Vec<_> = list.as_array().unwrap().iter().map(remark).collect();
     remarks.sort();
     remarks
+}
+
+/// A file of so many bytes that takes no room.
+fn hollow(path: &std::path::Path, bytes: u64) {
+    let file = std::fs::File::create(path).unwrap();
+    file.set_len(bytes).unwrap();
+    crate::support::set_modified(path, 0);
+}
+
+#[test]
+fn files_that_a_format_cannot_take_are_refused_at_planning_and_skipped_when_asked() {
+    const MIB: u64 = 1 << 20;
+    // Format, sidecars that are too large, together or each, and what is said of that.
+    let cases: [(&str, &[u64], &str); 5] = [
+        (
+            "parquet",
+            &[5 * MIB],
+            "a column beside the image takes 4 MiB",
+        ),
+        (
+            "parquet",
+            &[3000 * MIB],
+            "a column beside the image takes 4 MiB",
+        ),
+        ("tfrecord", &[2048 * MIB], "protobuf messages end at 2 GiB"),
+        (
+            "tfrecord",
+            &[1200 * MIB, 1200 * MIB],
+            "in all files of the sample; protobuf",
+        ),
+        ("wds", &[8192 * MIB], "ends at 8 GiB"),
+    ];
+    for (format, sizes, why) in cases {
+        let names = &["npy", "bin"][..sizes.len()];
+        let mut data = Dataset::new().class("cat", 4);
+        for i in 0..4 {
+            for name in names {
+                data = data.file(format!("cat/{i:04}.{name}"), "small");
+            }
+        }
+        for i in [1, 3] {
+            for (name, size) in names.iter().zip(sizes) {
+                hollow(&data.source().join(format!("cat/{i:04}.{name}")), *size);
+            }
+        }
+        let flags = ["--format", format];
+        let mut plan = shardpack(&["plan"]);
+        let place = data.fresh();
+        plan.arg(data.source()).arg(&place).args(flags);
+        run(&mut plan).exits(3).says(&[
+            "2 problems, nothing was written",
+            "too large for this format (2)",
+            "cat/0001.",
+            "cat/0003.",
+            why,
+            "--on-error skip",
+        ]);
+        assert!(!place.exists());
+        let output = data.convert(&[&flags[..], &["--on-error", "skip"]].concat());
+        let skipped = output.manifest()["skipped"].clone();
+        let mut keys: Vec<_> = skipped
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|sample| sample["key"].as_str().unwrap())
+            .collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["cat/0001", "cat/0003"], "{format}");
+        assert!(
+            skipped[0]["reason"].as_str().unwrap().contains(why),
+            "{skipped}"
+        );
+        output
+            .verify(&[
+                "--level",
+                "source",
+                "--source",
+                data.source().to_str().unwrap(),
+            ])
+            .exits(0);
+    }
+}
+
+#[test]
+fn an_image_over_four_mebibytes_is_no_sidecar() {
+    let data = Dataset::new().class("cat", 2).file(
+        "cat/large.jpg",
+        crate::support::padded_picture("large", 5 << 20),
+    );
+    data.convert(&["--format", "parquet"]);
 }
