@@ -347,7 +347,7 @@ pub(crate) struct InspectArgs {
     /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
-    /// Show where this sample lies instead
+    /// Show where this sample lies instead: its key, or the path of one of its files in the source
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
     /// Print as JSON
@@ -362,7 +362,7 @@ pub(crate) struct CatArgs {
     /// The dataset: a directory or s3://BUCKET/PREFIX
     #[arg(value_name = "DST", env = "SHARDPACK_DST")]
     pub(crate) destination: String,
-    /// Key of the sample, or KEY.FIELD
+    /// Key of the sample, KEY.FIELD, or the path of one of its files in the source
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     /// Field to write [default: the image]

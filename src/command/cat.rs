@@ -2,9 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use bytes::Bytes;
-
-use super::inspect::find;
+use super::find::{Found, find};
 use super::summary::Summary;
 use crate::checksum::{Scanner, crc_text};
 use crate::compress::unpack;
@@ -15,21 +13,18 @@ use crate::probe::image_field;
 use crate::recipe::Compression;
 use crate::record::{FieldRecord, SampleRecord};
 use crate::settings::{Part, Running};
-use crate::store::{self, Sink};
+use crate::store::{self, Pieces, Sink};
 
-/// Bytes read and written at once.
-const PIECE_BYTES: u64 = 8 << 20;
-
-/// Writes a part of the sample `key` (or `key.field`).
+/// Writes a part of the sample `key`, which is a key, `key.field`, or the path of a file of the source.
 pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = Manifest::require(sink.as_ref())?;
-    // A key has no dot, so what follows one is a field.
-    let (key, part) = match (key.split_once('.'), part) {
-        (Some((key, field)), Part::Image) => (key, Part::Field(field.to_owned())),
-        (_, part) => (key, part),
+    let Found { shard, row, field } = find(sink.as_ref(), &manifest, key, running)?;
+    let key = row.key.as_str();
+    let part = match (field, part) {
+        (Some(field), Part::Image) => Part::Field(field),
+        (_, part) => part,
     };
-    let (shard, row) = find(sink.as_ref(), &manifest, key)?;
     let place = Place {
         sink: sink.as_ref(),
         compress: manifest.recipe.compress,
@@ -128,13 +123,7 @@ impl Place<'_> {
         length: u64,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<u32> {
-        let pieces = |at, end| Pieces {
-            sink: self.sink,
-            name: &self.shard.name,
-            at,
-            end,
-            piece: Bytes::new(),
-        };
+        let pieces = |at, end| Pieces::new(self.sink, &self.shard.name, at, end);
         let (reader, start): (Box<dyn Read + Send + '_>, u64) =
             match (self.compress, self.row.frame) {
                 (Compression::None, _) => (Box::new(pieces(offset, offset + length)), offset),
@@ -177,28 +166,5 @@ impl Place<'_> {
                 self.shard.name, self.row.key, self.sink
             ),
         )
-    }
-}
-
-/// Reads a range of an object in large pieces.
-struct Pieces<'a> {
-    sink: &'a dyn Sink,
-    name: &'a str,
-    at: u64,
-    end: u64,
-    piece: Bytes,
-}
-
-impl Read for Pieces<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.piece.is_empty() && self.at < self.end {
-            let length = PIECE_BYTES.min(self.end - self.at);
-            let piece = self.sink.range(self.name, self.at, length as usize);
-            self.piece = piece.map_err(io::Error::other)?;
-            self.at += length;
-        }
-        let n = buffer.len().min(self.piece.len());
-        buffer[..n].copy_from_slice(&self.piece.split_to(n));
-        Ok(n)
     }
 }

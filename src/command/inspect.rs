@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use super::find::{Found, find};
 use super::summary::Summary;
 use crate::checksum::crc_text;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry};
-use crate::record::{SampleRecord, ShardRecord, label_number};
+use crate::record::{SampleRecord, label_number};
 use crate::settings::Running;
-use crate::store::{self, Sink};
+use crate::store;
 use crate::units::{bytes_text, classes, count_text, counted};
 
 /// Classes listed by name.
@@ -17,7 +18,7 @@ const NAMED: usize = 10;
 /// Column of shard names at most.
 const WIDEST: usize = 200;
 
-/// Describes the dataset, or the sample `key`.
+/// Describes the dataset, or the sample `key`, which is a key or the path of a file of the source.
 pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = Manifest::require(sink.as_ref())?;
@@ -25,7 +26,7 @@ pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) 
         (None, true) => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
         (None, false) => describe(&manifest, destination),
         (Some(key), _) => {
-            let (shard, row) = find(sink.as_ref(), &manifest, key)?;
+            let Found { shard, row, .. } = find(sink.as_ref(), &manifest, key, running)?;
             if json {
                 row_json(shard, &row, &manifest)?
             } else {
@@ -41,51 +42,6 @@ pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) 
         bytes: manifest.bytes,
         ..Summary::text(text)
     })
-}
-
-/// The shard and row of a sample, by its key.
-pub fn find<'a>(
-    sink: &dyn Sink,
-    manifest: &'a Manifest,
-    key: &str,
-) -> Result<(&'a ShardEntry, SampleRecord)> {
-    use rayon::prelude::*;
-    let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
-    let look = |shard: &&'a ShardEntry| -> Option<Result<(&'a ShardEntry, SampleRecord)>> {
-        let look = || -> Result<Option<SampleRecord>> {
-            let file = shard.read_index(sink)?.ok_or_else(|| {
-                Error::failed(format!(
-                    "{sink}/{}: missing: run `shardpack verify {sink}`",
-                    shard.index
-                ))
-            })?;
-            let keys = ShardRecord::decode_keys(&shard.index, &file)?;
-            let Some(row) = keys.iter().position(|k| k == key) else {
-                return Ok(None);
-            };
-            let mut record = ShardRecord::decode(&shard.index, &file)?;
-            Ok(Some(record.samples.swap_remove(row)))
-        };
-        match look() {
-            Ok(row) => row.map(|row| Ok((*shard, row))),
-            Err(error) => Some(Err(error)),
-        }
-    };
-    shards.par_iter().find_map_any(look).unwrap_or_else(|| {
-        Err(Error::failed(format!(
-            "{sink}: no sample `{key}`: keys look like `{}`",
-            example(sink, manifest).unwrap_or_default()
-        )))
-    })
-}
-
-fn example(sink: &dyn Sink, manifest: &Manifest) -> Option<String> {
-    let (_, shard) = manifest.shards().next()?;
-    let file = sink.get(&shard.index).ok()??;
-    ShardRecord::decode_keys(&shard.index, &file)
-        .ok()?
-        .into_iter()
-        .next()
 }
 
 fn describe(manifest: &Manifest, destination: &str) -> String {

@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod compact;
 pub mod convert;
+pub mod find;
 pub mod gc;
 pub mod index;
 pub mod inspect;

@@ -237,3 +237,72 @@ fn flip_sign(path: &std::path::Path, offset: u64) {
     content[offset as usize] ^= 1;
     fs::write(path, content).unwrap();
 }
+
+#[test]
+fn a_sample_is_found_although_another_index_is_damaged_and_always_the_same_is_said() {
+    let data = Dataset::new().class("cat", 20);
+    let output = data.convert(&["--shards", "8"]);
+    let shard = output.row("cat/0003")["shard"].clone();
+    let of = |name: &str| {
+        name.rsplit('/')
+            .next()
+            .unwrap()
+            .split('.')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    let home = of(shard.as_str().unwrap());
+    let mut said = std::collections::BTreeSet::new();
+    for index in crate::support::files(&output.path.join("index")) {
+        let name = of(index.to_str().unwrap());
+        let whole = fs::read(&index).unwrap();
+        for damage in ["cut", "lost"] {
+            match damage {
+                "cut" => fs::write(&index, &whole[..whole.len() - 9]).unwrap(),
+                _ => fs::remove_file(&index).unwrap(),
+            }
+            for reads in ["1", "3", "64", "64", "64"] {
+                let found = output.verb("cat", &["cat/0003", "--reads", reads]);
+                let nowhere = output.verb("inspect", &["bird/1", "--reads", reads]);
+                nowhere.exits(4).says(&[
+                    "no sample `bird/1` in the indexes that can be read, and 1 of 8 cannot",
+                    &name,
+                    "shardpack verify",
+                ]);
+                match name == home {
+                    true => _ = found.exits(4).says(&["no sample `cat/0003`", &name]),
+                    false => assert_eq!(found.exits(0).bytes, picture("cat/0003.jpg")),
+                }
+                if name == home {
+                    said.insert(format!("{damage} {}", found.err));
+                }
+            }
+        }
+        fs::write(&index, &whole).unwrap();
+    }
+    assert_eq!(said.len(), 2, "{said:#?}");
+}
+
+#[test]
+fn a_sample_is_found_by_the_path_of_one_of_its_files() {
+    let data = Dataset::new()
+        .pictures(&["a.v2/x.png.jpg", "a.v2/x y.JPEG", "b/c/d.jpg"])
+        .file("a.v2/x y.txt", "words");
+    let output = data.convert(&["--missing-fields", "keep"]);
+    for path in ["a.v2/x.png.jpg", "a.v2/x y.JPEG", "b/c/d.jpg"] {
+        let run = output.verb("cat", &[path]);
+        assert_eq!(run.exits(0).bytes, picture(path), "{path}");
+        output
+            .verb("inspect", &[path])
+            .exits(0)
+            .says(&[&format!("source  {path}\n")]);
+    }
+    assert_eq!(output.verb("cat", &["a.v2/x y.txt"]).exits(0).out, "words");
+    let cls = output.verb("cat", &["a.v2/x y.JPEG", "--field", "cls"]);
+    assert_eq!(cls.exits(0).out, "0");
+    output
+        .verb("cat", &["b/c/d.txt"])
+        .exits(1)
+        .says(&["has no such field"]);
+}

@@ -1,0 +1,48 @@
+//! A part of an object, read forwards in large pieces.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+
+use super::Sink;
+
+/// Bytes asked for at once by [`Pieces`].
+pub const PIECE_BYTES: u64 = 8 << 20;
+
+/// Reads the bytes `at..end` of an object, a piece of at most 8 MiB at a time, which is what it holds.
+///
+/// What the store refuses comes through as the store's own [`crate::error::Error`]; an object that ends before `end` is damage.
+pub struct Pieces<'a> {
+    sink: &'a dyn Sink,
+    name: &'a str,
+    at: u64,
+    end: u64,
+    piece: Bytes,
+}
+
+impl<'a> Pieces<'a> {
+    /// The bytes `at..end` of the object `name`.
+    pub fn new(sink: &'a dyn Sink, name: &'a str, at: u64, end: u64) -> Self {
+        Self {
+            sink,
+            name,
+            at,
+            end,
+            piece: Bytes::new(),
+        }
+    }
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.piece.is_empty() && self.at < self.end {
+            let length = PIECE_BYTES.min(self.end - self.at);
+            let piece = self.sink.range(self.name, self.at, length as usize);
+            self.piece = piece.map_err(io::Error::other)?;
+            self.at += length;
+        }
+        let n = buffer.len().min(self.piece.len());
+        buffer[..n].copy_from_slice(&self.piece.split_to(n));
+        Ok(n)
+    }
+}
