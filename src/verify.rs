@@ -200,7 +200,7 @@ impl Verification<'_> {
         }
         self.check_keys(manifest, &shared);
         check_remarks(manifest, &shards, &shared);
-        self.check_source(manifest, &shared);
+        self.check_source(manifest, &shards, &shared)?;
         let mut report = shared
             .report
             .into_inner()
@@ -910,11 +910,49 @@ impl Verification<'_> {
         lock(&shared.report).findings.extend(findings);
     }
 
-    /// Every sample of the source is in a shard or among the skipped.
-    fn check_source(&self, manifest: &Manifest, shared: &Shared<'_>) {
+    /// Every sample of the source is in a shard or among the skipped. What is in the shards that were not read, their indexes say.
+    fn check_source(
+        &self,
+        manifest: &Manifest,
+        shards: &[&ShardEntry],
+        shared: &Shared<'_>,
+    ) -> Result<()> {
         let Some(source) = &shared.source else {
-            return;
+            return Ok(());
         };
+        let read = lock(&shared.remarks);
+        let unread: Vec<&ShardEntry> = shards
+            .iter()
+            .copied()
+            .filter(|shard| !read.contains_key(&shard.name))
+            .collect();
+        drop(read);
+        let depth = self.jobs.max(self.sink.requests());
+        let met = at_once(depth, &unread, |shard| {
+            self.stop.check()?;
+            let keys = || match shard.read_index(self.sink)? {
+                Some(file) => ShardRecord::decode_keys(&shard.index, &file).map(Some),
+                None => Ok(None),
+            };
+            match keys() {
+                Ok(Some(keys)) => {
+                    for key in keys {
+                        source.meet(&key);
+                    }
+                    Ok(true)
+                }
+                Ok(None) => Ok(false),
+                Err(error) if error.kind() == Kind::Damage => Ok(false),
+                Err(error) => Err(error),
+            }
+        })?;
+        let unknown = met.iter().filter(|met| !**met).count();
+        if unknown > 0 {
+            lock(&shared.report).unchecked.push(format!(
+                "whether every sample of the source is in the dataset: {unknown} indexes cannot be read"
+            ));
+            return Ok(());
+        }
         for remark in &manifest.skipped {
             source.meet(&remark.key);
         }
@@ -932,11 +970,12 @@ impl Verification<'_> {
             })
             .collect();
         lock(&shared.report).findings.extend(findings);
+        Ok(())
     }
 }
 
 /// What of a manifest is not as its plan has it.
-fn not_as_planned(
+pub(crate) fn not_as_planned(
     manifest: &Manifest,
     stored: &Stored,
     plans: &HashMap<String, Stored>,

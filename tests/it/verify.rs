@@ -544,3 +544,55 @@ fn a_run_that_ends_at_its_time_is_resumed_where_it_ended() {
         .json();
     assert_eq!(json["left"], 9);
 }
+
+#[test]
+fn a_part_of_the_shards_is_compared_with_the_source_and_all_of_its_samples_are_accounted_for() {
+    let data = Dataset::new().class("cat", 20);
+    let output = data.convert(&["--shards", "4"]);
+    let source = data.source();
+    let verify = |more: &[&str]| {
+        let flags = ["--level", "source", "--source", source.to_str().unwrap()];
+        output.verify(&[&flags[..], more].concat())
+    };
+    verify(&["--sample", "25%"]).exits(0).says(&[
+        "the content of 3 of 4 shards",
+        "result   intact as far as it was read",
+    ]);
+    verify(&["--max-duration", "0s"])
+        .exits(0)
+        .says(&["the content of 4 of 4 shards"]);
+    verify(&["--resume"]).exits(0);
+    // A sample that is in no shard is missed whichever shards are read.
+    crate::support::write(&source.join("cat/new.jpg"), &picture("new"));
+    for _ in 0..4 {
+        let run = verify(&["--sample", "25%"]);
+        run.exits(4)
+            .says(&["cat/new.jpg: sample `cat/new`: is in the source, not in the dataset"]);
+        assert_eq!(run.out.matches("DAMAGE").count(), 1, "{}", run.out);
+    }
+    fs::remove_file(source.join("cat/new.jpg")).unwrap();
+    // A file that differs is met once in a round.
+    let mut bytes = picture("cat/0007.jpg");
+    bytes[700] ^= 1;
+    crate::support::write(&source.join("cat/0007.jpg"), &bytes);
+    let codes: Vec<i32> = (0..4).map(|_| verify(&["--sample", "25%"]).code).collect();
+    assert_eq!(
+        codes.iter().filter(|&&code| code == 4).count(),
+        1,
+        "{codes:?}"
+    );
+    // Where an index cannot be read, that is not known.
+    fs::write(output.path.join("index/train-00002.parquet"), "").unwrap();
+    let said: Vec<String> = (0..4)
+        .map(|_| verify(&["--sample", "25%"]).out.clone())
+        .collect();
+    assert!(
+        said.iter()
+            .any(|out| out.contains("unknown  whether every sample of the source")),
+        "{said:#?}"
+    );
+    assert!(
+        !said.concat().contains("is in the source, not"),
+        "{said:#?}"
+    );
+}
