@@ -361,6 +361,16 @@ impl<W: Write> Compressor<W> {
         }
     }
 
+    /// Says that a sample begins here that is known to begin an independent frame: in a shard that is made again from its record.
+    pub fn begin_frame(&mut self) -> Result<()> {
+        match &mut self.inner {
+            Inner::Seekable(frames) => frames
+                .end_frame()
+                .map_err(|error| Error::io(&self.name, error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the shard turned out to be of another length than its first bytes say: it must be packed again, as
     /// [`Out::position`] bytes.
     pub fn broke_pledge(&self) -> bool {

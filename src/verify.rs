@@ -930,21 +930,15 @@ impl Verification<'_> {
         let depth = self.jobs.max(self.sink.requests());
         let met = at_once(depth, &unread, |shard| {
             self.stop.check()?;
-            let keys = || match shard.read_index(self.sink)? {
-                Some(file) => ShardRecord::decode_keys(&shard.index, &file).map(Some),
-                None => Ok(None),
+            let file = unless_damaged(shard.read_index(self.sink))?.flatten();
+            let keys = file.map(|file| ShardRecord::decode_keys(&shard.index, &file));
+            let Some(keys) = unless_damaged(keys.transpose())?.flatten() else {
+                return Ok(false);
             };
-            match keys() {
-                Ok(Some(keys)) => {
-                    for key in keys {
-                        source.meet(&key);
-                    }
-                    Ok(true)
-                }
-                Ok(None) => Ok(false),
-                Err(error) if error.kind() == Kind::Damage => Ok(false),
-                Err(error) => Err(error),
+            for key in keys {
+                source.meet(&key);
             }
+            Ok(true)
         })?;
         let unknown = met.iter().filter(|met| !**met).count();
         if unknown > 0 {

@@ -1,6 +1,6 @@
 //! `repair`: make again what is damaged or missing, byte for byte as it was published.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::plan::planned_source;
 use super::summary::Summary;
@@ -9,7 +9,7 @@ use crate::listing::Listing;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Draft;
 use crate::relist;
-use crate::repair::{Mended, Origin, Repair};
+use crate::repair::{Images, Mended, Origin, Repair};
 use crate::resume::{self, Stored};
 use crate::sample::{Field, FilePath};
 use crate::scan::scan;
@@ -51,46 +51,46 @@ pub fn on(
     let mut mended = Mended::default();
     let manifest = repair.manifest(&mut mended)?;
     let report = repair.look(&manifest)?;
-    let location = match source {
-        Some(location) => Some(location.to_owned()),
-        None => match unless_damaged(resume::claimed(sink))?.flatten() {
-            Some(id) => planned_source(sink, &id)?,
-            None => None,
-        },
-    };
-    let opened = location.map(|location| store::source(&location, &running.access));
-    let opened = opened.transpose()?;
-    let mut listing = None;
-    let mut origin = |plan: &str, shards: &[&ShardEntry]| match &opened {
-        Some(source) => {
-            let source = source.as_ref();
-            let stored = match resume::plans(sink, &HashSet::from([plan]))?.remove(plan) {
-                Some(stored) => {
-                    let listing = match &mut listing {
-                        Some(listing) => listing,
-                        listing => listing.insert(source.list()?),
-                    };
-                    revised(sink, stored, source, listing, shards)?
-                }
-                // Where nothing was added later, the images say what the plan was.
-                None if plan == manifest.plan && !manifest.recipe.labels => {
-                    replanned(sink, source, &manifest)?
-                }
-                None => {
-                    let what = format!("{sink}: its plan {plan} is lost");
-                    return Err(Error::new(Kind::Damage, what));
-                }
-            };
-            let budget = running.budget(&stored.plan, source, sink)?;
-            Ok(Origin {
-                source,
-                stored,
-                budget,
-            })
+    let images = Images::new(|| {
+        let planned = || match unless_damaged(resume::claimed(sink))?.flatten() {
+            Some(id) => planned_source(sink, &id),
+            None => Ok(None),
+        };
+        let location = match source {
+            Some(location) => Some(location.to_owned()),
+            None => planned()?,
+        };
+        match location {
+            Some(location) => store::source(&location, &running.access),
+            None => Err(Error::usage(
+                "only the source has what is lost: add `--source SRC`",
+            )),
         }
-        None => Err(Error::usage(
-            "only the source has what is lost: add `--source SRC`",
-        )),
+    });
+    if source.is_some() && !report.findings.is_empty() {
+        // A source that was named and cannot be opened is a mistake, not a loss.
+        images.get()?;
+    }
+    let mut origin = |plan: &str, shards: &[&ShardEntry]| {
+        let (source, listing) = images.get()?;
+        let (stored, refused) = match resume::plans(sink, &HashSet::from([plan]))?.remove(plan) {
+            Some(stored) => revised(sink, stored, source, listing, shards)?,
+            // Where nothing was added later, the images say what the plan was.
+            None if plan == manifest.plan && !manifest.recipe.labels => {
+                (replanned(sink, source, &manifest)?, BTreeMap::new())
+            }
+            None => {
+                let what = format!("{sink}: its plan {plan} is lost");
+                return Err(Error::new(Kind::Damage, what));
+            }
+        };
+        let budget = running.budget(&stored.plan, source, sink)?;
+        Ok(Origin {
+            source,
+            stored,
+            budget,
+            refused,
+        })
     };
     let lists = relist::damaged(&report);
     if dry_run {
@@ -98,19 +98,17 @@ pub fn on(
             .repaired
             .extend(lists.iter().map(|name| (*name).to_owned()));
     } else if !lists.is_empty() {
-        let mut samples = || match &opened {
-            Some(source) if !manifest.recipe.labels => {
-                let rules = rules_of(&manifest.recipe)?;
-                let mut scan = scan(source.list()?, &rules, &source.to_string())?;
-                scan.number_like(&manifest.names.classes);
-                Ok(scan)
+        let mut samples = || {
+            if manifest.recipe.labels {
+                return Err(Error::usage(
+                    "labels came from a file, which nothing tells any more",
+                ));
             }
-            Some(_) => Err(Error::usage(
-                "labels came from a file, which nothing tells any more",
-            )),
-            None => Err(Error::usage(
-                "only the source has what is lost: add `--source SRC`",
-            )),
+            let (source, _) = images.get()?;
+            let rules = rules_of(&manifest.recipe)?;
+            let mut scan = scan(source.list()?, &rules, &source.to_string())?;
+            scan.number_like(&manifest.names.classes);
+            Ok(scan)
         };
         for (name, lost) in relist::relist(sink, &manifest, &lists, &mut samples)? {
             match lost {
@@ -119,7 +117,7 @@ pub fn on(
             }
         }
     }
-    repair.mend(&manifest, &report, &mut origin, &mut mended)?;
+    repair.mend(&manifest, &report, &images, &mut origin, &mut mended)?;
     if !dry_run && !mended.repaired.is_empty() {
         for finding in repair.look(&manifest)?.findings {
             let what = finding.to_string();
@@ -129,14 +127,15 @@ pub fn on(
     Ok(summary(&mended, &manifest, sink, dry_run))
 }
 
-/// A stored plan, with the versions that the files of these shards have now: those of a copy are others.
+/// A stored plan, with the versions that the files of these shards have now: those of a copy are others. And the shards whose files are
+/// not there any more as they were, each with the reason.
 fn revised(
     sink: &dyn Sink,
     mut stored: Stored,
     source: &dyn Source,
     listing: &Listing,
     shards: &[&ShardEntry],
-) -> Result<Stored> {
+) -> Result<(Stored, BTreeMap<String, String>)> {
     let names: HashSet<&str> = shards.iter().map(|shard| shard.name.as_str()).collect();
     let mut planned = Vec::new();
     for (number, shard) in stored.plan.shards.iter().enumerate() {
@@ -144,29 +143,37 @@ fn revised(
             planned.push((number, resume::samples(sink, &stored, number)?));
         }
     }
-    let mut fields: HashMap<FilePath, &mut Field> = planned
+    let mut refused = BTreeMap::new();
+    let mut refuse = |number: usize, field: &Field, what: &str| {
+        let name = stored.plan.shards[number].name.to_string();
+        let why = another(source, field, what).to_string();
+        refused.entry(name).or_insert(why);
+    };
+    let mut fields: HashMap<FilePath, (usize, &mut Field)> = planned
         .iter_mut()
-        .flat_map(|(_, samples)| samples)
-        .flat_map(|sample| &mut sample.fields)
-        .map(|field| (field.path.clone(), field))
+        .flat_map(|(number, samples)| samples.iter_mut().map(|sample| (*number, sample)))
+        .flat_map(|(number, sample)| sample.fields.iter_mut().map(move |field| (number, field)))
+        .map(|(number, field)| (field.path.clone(), (number, field)))
         .collect();
     for dir in &listing.dirs {
         for i in 0..dir.len() {
-            if let Some(field) = fields.remove(&dir.path_of(i)) {
+            if let Some((number, field)) = fields.remove(&dir.path_of(i)) {
                 let file = dir.file(i);
                 if file.size != field.size {
                     let what = format!("{} bytes, not {}", file.size, field.size);
-                    return Err(another(source, field, &what));
+                    refuse(number, field, &what);
                 }
                 field.version = file.version();
             }
         }
     }
-    if let Some(field) = fields.into_values().min_by(|a, b| a.path.cmp(&b.path)) {
-        return Err(another(source, field, "it is gone"));
+    let mut gone: Vec<(usize, &mut Field)> = fields.into_values().collect();
+    gone.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
+    for (number, field) in gone {
+        refuse(number, field, "it is gone");
     }
     stored.revised = planned.into_iter().collect();
-    Ok(stored)
+    Ok((stored, refused))
 }
 
 fn another(source: &dyn Source, field: &Field, what: &str) -> Error {

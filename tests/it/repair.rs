@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{
-    Dataset, Digests, Output, copy_tree, flip, picture, png, run, shardpack, stamps,
+    Dataset, Digests, Output, Random, copy_tree, files, flip, number, padded_picture, picture, png,
+    run, set_modified, shardpack, stamps,
 };
 
 fn varied() -> Dataset {
@@ -58,8 +59,11 @@ type Damage = (&'static str, fn(&Path));
 const DAMAGES: [(bool, Damage); 12] = [
     (
         true,
-        ("a flipped bit in a shard", |root| {
-            flip(&shard(root, 1), 700)
+        ("flipped bits in a shard", |root| {
+            // Some of them in contents, in every format.
+            for at in [700, 1700, 2700, 3700] {
+                flip(&shard(root, 1), at);
+            }
         }),
     ),
     (
@@ -185,8 +189,6 @@ fn every_loss_is_made_good_byte_for_byte_in_every_format() {
             for (path, stamp) in &untouched {
                 let name = path.strip_prefix(&output.path).unwrap().to_str().unwrap();
                 let shard = name.starts_with("data/") && !name.ends_with("idx");
-                // Parquet's index is made with the shard.
-                let shard = shard && !(name.ends_with(".parquet") && what.contains("an index"));
                 if shard && before.get(name) == damaged.get(name) {
                     assert_eq!(after.get(path), Some(stamp), "{what}: {name}");
                 }
@@ -242,8 +244,9 @@ fn a_source_that_is_not_the_one_is_refused_and_nothing_is_written() {
     }
     repair(&output, Some(&other.source())).exits(4).says(&[
         "LOST",
-        "data/train-00001.tar",
-        "is not what the dataset was made from",
+        "data/train-00001.tar: ",
+        " lost: `train/dog/0",
+        ".jpg has ",
     ]);
     assert_eq!(output.digests(), damaged);
     // The same size and another content: known only when it was packed.
@@ -257,7 +260,7 @@ fn a_source_that_is_not_the_one_is_refused_and_nothing_is_written() {
     }
     repair(&output, Some(&data.source()))
         .exits(4)
-        .says(&["packed again it is not what was published"]);
+        .says(&["`train/dog/003` (train/dog/003.jpg has another content than what was published)"]);
 }
 
 #[test]
@@ -334,5 +337,431 @@ fn indexes_of_shards_of_somebody_else_are_made_again() {
         repair(&theirs, Some(&data.source()))
             .exits(4)
             .says(&["LOST"]);
+    }
+}
+
+/// Six pictures, each large enough for a frame of its own.
+fn large() -> Dataset {
+    (0..6).fold(Dataset::new(), |data, i| {
+        let name = format!("cat/{i:03}.jpg");
+        let picture = padded_picture(&name, 150_000);
+        data.file(name, picture)
+    })
+}
+
+/// Another content of the same length, at another time.
+fn edit(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+    set_modified(path, 77);
+}
+
+/// Shard and place of a sample's image.
+fn place(output: &Output, key: &str) -> (std::path::PathBuf, u64, u64) {
+    let row = output.row(key);
+    let shard = output.path.join(row["shard"].as_str().unwrap());
+    let fields = row["fields"].as_array().unwrap();
+    let image = fields.iter().find(|field| field["name"] == "jpg").unwrap();
+    let of = |value: &serde_json::Value, what: &str| value[what].as_u64().unwrap();
+    match row["frame"].is_null() {
+        true => (shard, of(image, "offset"), of(image, "length")),
+        false => {
+            let frame = &row["frame"];
+            (shard, of(frame, "offset"), of(frame, "length"))
+        }
+    }
+}
+
+/// Formats in which a content can be read whatever became of those before it.
+const SEPARATE: [&[&str]; 5] = [
+    &["--json", "--index", "wids,dali"],
+    &["--format", "tfrecord", "--index", "dali"],
+    &["--format", "tfrecord", "--schema", "tfds", "--sha256"],
+    &["--format", "parquet"],
+    &["--compress", "zstd", "--zstd-seekable"],
+];
+
+#[test]
+fn a_shard_gives_what_it_still_has_and_the_source_only_what_is_lost() {
+    for flags in SEPARATE {
+        let data = large();
+        let output = data.convert(&[flags, &["--shards", "1"]].concat());
+        let before = published(&output);
+        let (shard, offset, length) = place(&output, "cat/002");
+        flip(&shard, offset + length / 2);
+        // Of all other samples the shard has the last copy.
+        for i in [0, 1, 3, 4, 5] {
+            edit(&data.source().join(format!("cat/{i:03}.jpg")));
+        }
+        repair(&output, Some(&data.source())).exits(0);
+        assert_eq!(published(&output), before, "{flags:?}");
+        output.verify(&[]).exits(0);
+    }
+}
+
+#[test]
+fn a_sample_that_nobody_has_any_more_is_named_and_its_shard_stays_as_it_is() {
+    for flags in SEPARATE {
+        let data = large();
+        let output = data.convert(&[flags, &["--shards", "1"]].concat());
+        let before = published(&output);
+        for key in ["cat/001", "cat/004"] {
+            let (shard, offset, length) = place(&output, key);
+            flip(&shard, offset + length / 2);
+        }
+        let damaged = published(&output);
+        for i in [0, 4, 5] {
+            edit(&data.source().join(format!("cat/{i:03}.jpg")));
+        }
+        for dry in [&["--dry-run"][..], &[]] {
+            let mut command = shardpack(&["repair"]);
+            command.arg(&output.path).args(dry);
+            let said = run(command.arg("--source").arg(data.source()));
+            said.exits(4).says(&[
+                "LOST",
+                "1 of 6 samples lost: `cat/004` (cat/004.jpg has another content than what was published); it stays as it is",
+            ]);
+            assert!(!said.out.contains("cat/001"), "{}", said.out);
+            assert_eq!(published(&output), damaged, "{flags:?}");
+        }
+        fs::remove_file(data.source().join("cat/004.jpg")).unwrap();
+        repair(&output, Some(&data.source()))
+            .exits(4)
+            .says(&["`cat/004` (cat/004.jpg is gone)"]);
+        assert_eq!(published(&output), damaged, "{flags:?}");
+        crate::support::write(
+            &data.source().join("cat/004.jpg"),
+            &padded_picture("cat/004.jpg", 150_000),
+        );
+        repair(&output, Some(&data.source())).exits(0);
+        assert_eq!(published(&output), before, "{flags:?}");
+    }
+}
+
+#[test]
+fn lost_samples_are_named_up_to_a_bound() {
+    let data = Dataset::new().class("cat", 50);
+    let output = data.convert(&["--shards", "1"]);
+    for i in 0..50 {
+        let key = format!("cat/{i:04}");
+        let (shard, offset, _) = place(&output, &key);
+        flip(&shard, offset + 500);
+    }
+    let said = repair(&output, None);
+    said.exits(4).says(&[
+        "50 of 50 samples lost, only the source has",
+        ", and 30 more",
+    ]);
+    assert!(said.out.lines().count() < 5, "{}", said.out);
+}
+
+#[test]
+fn what_lies_around_contents_is_made_again_without_the_source() {
+    for flags in SEPARATE {
+        let data = large();
+        let output = data.convert(&[flags, &["--shards", "1"]].concat());
+        let before = published(&output);
+        let shard = shard(&output.path, 0);
+        let end = fs::metadata(&shard).unwrap().len();
+        let compressed = flags.contains(&"zstd");
+        let row = output.row("cat/003");
+        let starts = match compressed {
+            // Its seek table.
+            true => vec![end - 12],
+            false => vec![row["offset"].as_u64().unwrap() + 2, end - 3],
+        };
+        for at in starts {
+            flip(&shard, at);
+            output.verify(&[]).exits(4);
+            repair(&output, None).exits(0).says(&["repaired"]);
+            assert_eq!(published(&output), before, "{flags:?}, byte {at}");
+        }
+        if !compressed && !flags.contains(&"tfrecord") {
+            let bytes = fs::read(&shard).unwrap();
+            fs::write(&shard, &bytes[..bytes.len() - 7]).unwrap();
+            repair(&output, None).exits(0);
+            assert_eq!(published(&output), before, "{flags:?}, cut short");
+        }
+    }
+}
+
+#[test]
+fn where_compression_ends_the_reading_that_is_said() {
+    for flags in [&["--compress", "zstd"][..], &["--compress", "gzip"]] {
+        let data = large();
+        let output = data.convert(&[flags, &["--shards", "1"]].concat());
+        let before = published(&output);
+        let shard = shard(&output.path, 0);
+        let bytes = fs::read(&shard).unwrap();
+        fs::write(&shard, &bytes[..bytes.len() / 2]).unwrap();
+        let damaged = published(&output);
+        repair(&output, None)
+            .exits(4)
+            .says(&["of 6 samples lost", "nothing can be unpacked any more"]);
+        assert_eq!(published(&output), damaged);
+        // What lies before the damage is taken from the shard itself.
+        let key = (0..6).map(|i| format!("cat/{i:03}"));
+        let key = key.min_by_key(|key| output.row(key)["offset"].as_u64().unwrap());
+        edit(&data.source().join(format!("{}.jpg", key.unwrap())));
+        repair(&output, Some(&data.source())).exits(0);
+        assert_eq!(published(&output), before, "{flags:?}");
+    }
+}
+
+#[test]
+fn of_manifest_and_snapshot_that_differ_the_one_stays_that_the_indexes_know() {
+    let data = Dataset::new().class("cat", 20);
+    let output = data.convert(&["--shards", "3", "--index", "wids"]);
+    let before = published(&output);
+    let manifest = output.manifest();
+    let shard = &manifest["splits"][0]["shards"][1];
+    let edits = [
+        shard["crc32"].as_str().unwrap().to_owned(),
+        shard["bytes"].to_string(),
+        shard["index_crc32"].as_str().unwrap().to_owned(),
+        manifest["indexes"][0]["crc32"].as_str().unwrap().to_owned(),
+        manifest["plan"].as_str().unwrap().to_owned(),
+        "\"cat\"".to_owned(),
+    ];
+    let snapshot = output.path.join("_shardpack/snapshots/00000001.json");
+    for edit in edits {
+        for file in [output.path.join("manifest.json"), snapshot.clone()] {
+            let text = fs::read_to_string(&file).unwrap();
+            let last = edit.trim_end_matches('"').chars().last().unwrap();
+            let other = if last == '1' { '2' } else { '1' };
+            let other = edit.replace(last, &other.to_string());
+            fs::write(&file, text.replacen(&edit, &other, 1)).unwrap();
+            repair(&output, None).exits(0);
+            assert_eq!(published(&output), before, "{edit} in {}", file.display());
+        }
+    }
+}
+
+#[test]
+fn a_manifest_that_its_indexes_contradict_replaces_nothing() {
+    let data = Dataset::new().class("cat", 20);
+    for lost in ["manifest.json", "_shardpack/snapshots/00000001.json"] {
+        let output = data.convert(&["--shards", "3"]);
+        let crc32 = output.manifest()["splits"][0]["shards"][1]["crc32"].clone();
+        let crc32 = crc32.as_str().unwrap();
+        let other = match lost {
+            "manifest.json" => "_shardpack/snapshots/00000001.json",
+            _ => "manifest.json",
+        };
+        fs::remove_file(output.path.join(lost)).unwrap();
+        let text = fs::read_to_string(output.path.join(other)).unwrap();
+        fs::write(output.path.join(other), text.replace(crc32, "00000000")).unwrap();
+        let damaged = published(&output);
+        repair(&output, Some(&data.source())).exits(4).says(&[
+            "LOST",
+            lost,
+            "is not what was published",
+        ]);
+        assert_eq!(published(&output), damaged, "{lost}");
+    }
+}
+
+#[test]
+fn a_newest_snapshot_that_cannot_be_read_is_not_replaced_by_an_older_one() {
+    let data = Dataset::new().class("cat", 20);
+    let output = data.convert(&["--shards", "3"]);
+    output.verb("index", &["--index", "wids"]).exits(0);
+    for name in ["manifest.json", "_shardpack/snapshots/00000002.json"] {
+        let path = output.path.join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen('{', "<", 1)).unwrap();
+    }
+    let damaged = published(&output);
+    let said = repair(&output, Some(&data.source()));
+    assert_ne!(said.code, 0);
+    assert_eq!(published(&output), damaged, "{}", said.err);
+}
+
+#[test]
+fn a_source_that_is_not_there_is_no_loss() {
+    let data = varied();
+    let output = data.convert(&["--shards", "3"]);
+    flip(&shard(&output.path, 1), 900);
+    let nowhere = data.place("nowhere");
+    let said = repair(&output, Some(&nowhere));
+    assert!(
+        [2, 3, 75].contains(&said.code),
+        "{} {}",
+        said.code,
+        said.err
+    );
+    assert!(!said.out.contains("LOST"), "{}", said.out);
+}
+
+/// What lies in a destination, but for plans: a repair may add one.
+fn contents(root: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let named = files(root).into_iter().map(|path| {
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+        (name.to_owned(), fs::read(&path).unwrap())
+    });
+    named
+        .filter(|(name, _)| !name.starts_with("_shardpack/plan"))
+        .collect()
+}
+
+/// Damages something that is published.
+fn damage(root: &Path, random: &mut Random) -> String {
+    let published: Vec<_> = files(root)
+        .into_iter()
+        .filter(|path| {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+            let state = name.starts_with("_shardpack/") && !name.contains("snapshots");
+            !(state || name == "README.md" || name == "SHA256SUMS")
+        })
+        .collect();
+    let one =
+        |random: &mut Random| published[random.below(published.len() as u64) as usize].clone();
+    let path = one(random);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = random.below(bytes.len().max(1) as u64) as usize;
+    let what = match random.below(12) {
+        0 => {
+            fs::remove_file(&path).unwrap();
+            return format!("{} lost", path.display());
+        }
+        1 => {
+            bytes.truncate(at);
+            "cut short"
+        }
+        2 => {
+            bytes.extend_from_slice(b"more");
+            "lengthened"
+        }
+        3 => {
+            let end = (at + 700).min(bytes.len());
+            bytes[at..end].fill(0);
+            "zeros"
+        }
+        4 => {
+            bytes.insert(at, b'x');
+            "a byte more"
+        }
+        5 => {
+            let other = one(random);
+            let theirs = fs::read(&other).unwrap();
+            fs::write(&other, &bytes).unwrap();
+            bytes = theirs;
+            "swapped"
+        }
+        6 | 7 => {
+            // Still a manifest, with another number in it.
+            let manifest =
+                root.join(["manifest.json", "_shardpack/snapshots/00000001.json"][at % 2]);
+            if let Ok(mut text) = fs::read(&manifest) {
+                let digits: Vec<usize> = (0..text.len())
+                    .filter(|&i| text[i].is_ascii_digit())
+                    .collect();
+                if let Some(&digit) = digits.get(random.below(digits.len().max(1) as u64) as usize)
+                {
+                    text[digit] = b'0' + (text[digit] - b'0' + 1) % 10;
+                    fs::write(&manifest, text).unwrap();
+                }
+            }
+            return "a digit of a manifest".to_owned();
+        }
+        _ if bytes.is_empty() => "nothing",
+        _ => {
+            bytes[at] ^= 1 << random.below(8);
+            "a bit"
+        }
+    };
+    fs::write(&path, bytes).unwrap();
+    format!("{what}: {} at {at}", path.display())
+}
+
+/// Changes something in a source.
+fn change(source: &Path, random: &mut Random) -> String {
+    let all = files(source);
+    let path = &all[random.below(all.len() as u64) as usize];
+    let what = match random.below(5) {
+        0 => {
+            fs::remove_file(path).unwrap();
+            "gone"
+        }
+        1 => {
+            let mut bytes = fs::read(path).unwrap();
+            bytes.push(b'x');
+            crate::support::write(path, &bytes);
+            "longer"
+        }
+        2 => {
+            let modified = fs::metadata(path).unwrap().modified().unwrap();
+            edit(path);
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_modified(modified).unwrap();
+            "edited without a trace"
+        }
+        _ => {
+            edit(path);
+            "edited"
+        }
+    };
+    format!("{what}: {}", path.display())
+}
+
+#[test]
+fn a_repair_never_makes_anything_worse() {
+    let rounds = number("SHARDPACK_REPAIRS").unwrap_or(30);
+    let first = number("SHARDPACK_SEED").unwrap_or(0);
+    let data = varied();
+    let outputs: Vec<Output> = FORMATS
+        .iter()
+        .map(|flags| data.convert(&[flags, &["--shards", "2"][..]].concat()))
+        .collect();
+    for seed in first..first + rounds {
+        let mut random = Random::new(seed * 7919 + 1);
+        let output = &outputs[seed as usize % outputs.len()];
+        let published = contents(&output.path);
+        let (out, source) = (
+            data.place(&format!("out-{seed}")),
+            data.place(&format!("source-{seed}")),
+        );
+        copy_tree(&output.path, &out, 0);
+        copy_tree(&data.source(), &source, 0);
+        let mut story: Vec<String> = (0..1 + random.below(4))
+            .map(|_| damage(&out, &mut random))
+            .collect();
+        for _ in 0..random.below(12) {
+            if random.below(3) > 0 {
+                story.push(change(&source, &mut random));
+            }
+        }
+        let mut worst = 0;
+        for source in [Some(&source), Some(&data.source()), None] {
+            let before = contents(&out);
+            let mut command = shardpack(&["repair"]);
+            command.arg(&out);
+            if let Some(source) = source {
+                command.arg("--source").arg(source);
+            }
+            let said = run(&mut command);
+            let after = contents(&out);
+            let context = format!("seed {seed}: {story:#?}\n{}{}", said.out, said.err);
+            assert!([0, 1, 3, 4].contains(&said.code), "{context}");
+            for (name, bytes) in &published {
+                let none = Vec::new();
+                let was = before.get(name).unwrap_or(&none);
+                let is = after.get(name).unwrap_or(&none);
+                let intact = |at: usize| was.get(at) == Some(&bytes[at]);
+                let worse =
+                    (0..bytes.len()).find(|&at| intact(at) && is.get(at) != Some(&bytes[at]));
+                assert_eq!(worse, None, "{name} lost what it had: {context}");
+            }
+            let whole = published
+                .iter()
+                .all(|(name, bytes)| after.get(name) == Some(bytes));
+            assert_eq!(said.code == 0, whole, "{context}");
+            if worst == 0 {
+                worst = said.code;
+            }
+        }
+        let _ = (fs::remove_dir_all(&out), fs::remove_dir_all(&source));
     }
 }

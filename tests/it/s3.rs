@@ -1087,3 +1087,79 @@ fn what_a_server_with_another_clock_says_was_begun_now_is_young() {
         assert!(!gc.exits(0).out.contains("d old"), "{}", gc.out);
     }
 }
+
+#[test]
+fn a_repair_takes_from_a_shard_what_it_still_has_and_overwrites_nothing_it_cannot_replace() {
+    let server = Server::with(Options::default());
+    let data = Dataset::new().class("cat", 20);
+    upload(&server, &data.source(), "images");
+    let (source, out) = ("s3://bucket/images", "s3://bucket/out");
+    shardpack_at(&server, &["convert", source, out, "--shards", "2"]).exits(0);
+    let published = visible(server.objects("out/"));
+    let place = |key: &str| {
+        let run = shardpack_at(&server, &["inspect", out, key, "--json"]);
+        let row = run.exits(0).json();
+        let field = row["fields"].as_array().unwrap().iter();
+        let image = field.into_iter().find(|field| field["name"] == "jpg");
+        let offset = image.unwrap()["offset"].as_u64().unwrap() as usize;
+        (format!("out/{}", row["shard"].as_str().unwrap()), offset)
+    };
+    let flip = |key: &str| {
+        let (shard, offset) = place(key);
+        let mut bytes = server.get(&shard).unwrap().to_vec();
+        bytes[offset + 500] ^= 1;
+        server.put_with_crc32(&shard, bytes);
+    };
+    let edit = |key: &str| {
+        let mut bytes = picture(&format!("{key}.jpg"));
+        bytes[500] ^= 1;
+        server.put(&format!("images/{key}.jpg"), bytes);
+    };
+    let repair = || shardpack_at(&server, &["repair", out, "--source", source]);
+    // One that the source still has, and all others of its shard gone from there.
+    flip("cat/0003");
+    for i in (0..20).filter(|&i| i != 3) {
+        edit(&format!("cat/{i:04}"));
+    }
+    repair().exits(0);
+    assert_same(&visible(server.objects("out/")), &published);
+    // One that nobody has, and one that is given back together with it or not at all.
+    flip("cat/0003");
+    flip("cat/0005");
+    let damaged = visible(server.objects("out/"));
+    let said = repair();
+    said.exits(4)
+        .says(&["LOST", "`cat/0005` (cat/0005.jpg has another content"]);
+    assert_same(&visible(server.objects("out/")), &{
+        let mut expected = damaged;
+        let (a, b) = (place("cat/0003").0, place("cat/0005").0);
+        if a != b {
+            let name = a.strip_prefix("out/").unwrap().to_owned();
+            let key = expected
+                .keys()
+                .find(|key| key.ends_with(&name))
+                .unwrap()
+                .clone();
+            let bytes = published[&key].clone();
+            expected.insert(key, bytes);
+        }
+        expected
+    });
+    assert_eq!(server.uploads(), []);
+}
+
+#[test]
+fn a_sample_is_looked_for_in_as_many_indexes_at_once_as_reads_were_asked_for() {
+    let server = Server::with(Options::default());
+    let data = Dataset::new().class("cat", 48);
+    upload(&server, &data.source(), "images");
+    let (source, out) = ("s3://bucket/images", "s3://bucket/out");
+    shardpack_at(&server, &["convert", source, out, "--shards", "48"]).exits(0);
+    server.set_latency(Duration::from_millis(50));
+    for (reads, least, most) in [("1", 1, 2), ("40", 20, 41)] {
+        server.clear_requests();
+        shardpack_at(&server, &["inspect", out, "bird/0", "--reads", reads]).exits(1);
+        let at_once = server.most_at_once();
+        assert!((least..=most).contains(&at_once), "{reads}: {at_once}");
+    }
+}
