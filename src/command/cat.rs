@@ -13,7 +13,7 @@ use crate::probe::image_field;
 use crate::recipe::Compression;
 use crate::record::{FieldRecord, SampleRecord};
 use crate::settings::{Part, Running};
-use crate::store::{self, Pieces, Sink};
+use crate::store::{self, Ranges, Sink};
 
 /// Writes a part of the sample `key`, which is a key, `key.field`, or the path of a file of the source.
 pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
@@ -123,7 +123,7 @@ impl Place<'_> {
         length: u64,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<u32> {
-        let pieces = |at, end| Pieces::new(self.sink, &self.shard.name, at, end);
+        let pieces = |at, end| Ranges::new(self.sink, &self.shard.name, at, end);
         let (reader, start): (Box<dyn Read + Send + '_>, u64) =
             match (self.compress, self.row.frame) {
                 (Compression::None, _) => (Box::new(pieces(offset, offset + length)), offset),

@@ -498,8 +498,8 @@ impl Repair<'_> {
                 reads: source.map_or(0, |source| source.reads()),
                 bytes: source.map_or(0, |source| source.overhead_bytes())
                     + self.sink.writing_bytes(),
-                job_bytes: source.map_or(0, |source| source.stream_bytes())
-                    + columns * PIECES_BYTES
+                window_bytes: source.map_or(0, |source| source.window_bytes()),
+                job_bytes: columns * PIECES_BYTES
                     + 2 * recipe.compress.memory_bytes()
                     + recipe.layout().memory_bytes(&manifest.names),
             };

@@ -6,10 +6,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Read};
 
 use super::salvage::{Cursor, Later, Losses, Remains, is_filling};
-use crate::checksum::{Digest, SCAN_BYTES};
+use crate::buffer::{Buffer, Pieces};
+use crate::checksum::Digest;
 use crate::compress::{Compressor, Packed};
 use crate::error::{Error, Kind, Result};
 use crate::format::{About, Body, Layout, Packer};
@@ -156,8 +156,10 @@ enum Given<'s> {
     Held(&'s [u8], u32),
     /// The same, read from the shard itself.
     Kept(Vec<u8>, u32),
-    /// To be read.
-    Stream(Box<dyn Read + 's>),
+    /// To be read from the shard, piece by piece.
+    Later(Box<dyn Pieces + 's>),
+    /// To be read from the source, piece by piece.
+    Large(&'s mut dyn Pieces),
 }
 
 impl<'a> Rebuild<'a> {
@@ -246,16 +248,9 @@ impl<'a> Rebuild<'a> {
                 cursors: &cursors,
                 columns,
             };
-            let source = files.map(|(source, _)| source);
             let packed = match &mut making {
-                Some(making) => self.pack(
-                    making,
-                    &damaged.record.split,
-                    &sample,
-                    source,
-                    fetched.as_mut(),
-                ),
-                None => sample.compare(source, fetched.as_mut()),
+                Some(making) => self.pack(making, &damaged.record.split, &sample, fetched.as_mut()),
+                None => sample.compare(fetched.as_mut()),
             };
             match packed {
                 Ok(()) => {}
@@ -315,11 +310,10 @@ impl<'a> Rebuild<'a> {
         making: &mut Making<'_>,
         split: &str,
         sample: &Contents<'_, '_>,
-        source: Option<&dyn Source>,
-        fetched: Option<&mut Fetched>,
+        fetched: Option<&mut Fetched<'_>>,
     ) -> Result<()> {
         let row = sample.row;
-        let mut given = sample.gather(source, fetched)?;
+        let mut given = sample.gather(fetched)?;
         let mut bodies: Vec<(&str, Body<'_>)> = given
             .iter_mut()
             .map(|(field, given)| {
@@ -332,8 +326,12 @@ impl<'a> Rebuild<'a> {
                         bytes,
                         crc32: *crc32,
                     },
-                    Given::Stream(reader) => Body::Stream {
-                        reader: reader.as_mut(),
+                    Given::Later(pieces) => Body::Stream {
+                        pieces: pieces.as_mut(),
+                        size: field.length,
+                    },
+                    Given::Large(pieces) => Body::Stream {
+                        pieces: *pieces,
                         size: field.length,
                     },
                 };
@@ -403,12 +401,11 @@ impl<'r> Contents<'r, '_> {
     /// Each content that is not made, in the order in which they lie.
     fn gather<'s>(
         &'s self,
-        source: Option<&'s dyn Source>,
-        fetched: Option<&'s mut Fetched>,
+        fetched: Option<&'s mut Fetched<'_>>,
     ) -> Result<Vec<(&'r FieldRecord, Given<'s>)>> {
-        let fetched = match fetched {
-            Some(fetched) => Some(sound(fetched)?),
-            None => None,
+        let mut files = match fetched {
+            Some(fetched) => sound(fetched)?,
+            None => Vec::new(),
         };
         let mut given = Vec::with_capacity(self.row.fields.len());
         for (at, field) in self.row.fields.iter().enumerate() {
@@ -418,7 +415,7 @@ impl<'r> Contents<'r, '_> {
             let content = match (is_filling(field), self.losses.has((self.number, at))) {
                 (true, _) => Given::Held(filling(&field.name), field.crc32),
                 (_, false) => self.kept(at, field)?,
-                (_, true) => self.file(field, source, fetched)?,
+                (_, true) => file(field, &mut files)?,
             };
             given.push((field, content));
         }
@@ -430,7 +427,7 @@ impl<'r> Contents<'r, '_> {
         let (row, cursor) = (self.row, &self.cursors[if self.columns { at } else { 0 }]);
         // Columns besides that of the images hold small contents, and packers hold those.
         if !self.columns || is_image(row, field) {
-            return Ok(Given::Stream(Box::new(Later::new(cursor, row, field))));
+            return Ok(Given::Later(Box::new(Later::new(cursor, row, field))));
         }
         let mut content = Vec::new();
         let mut take = |piece: &[u8]| content.extend_from_slice(piece);
@@ -440,52 +437,23 @@ impl<'r> Contents<'r, '_> {
         }
     }
 
-    /// A content that is read from the source.
-    fn file<'s>(
-        &'s self,
-        field: &FieldRecord,
-        source: Option<&'s dyn Source>,
-        fetched: Option<&'s Fetched>,
-    ) -> Result<Given<'s>> {
-        let found = fetched.and_then(|fetched| {
-            let mut files = fetched.sample.fields.iter().zip(&fetched.contents);
-            files.find(|(file, _)| file.name == field.name)
-        });
-        match (found, source) {
-            (Some((file, Ok(Content::Held(buffer)))), _) => match buffer.crc32 == field.crc32 {
-                true => Ok(Given::Held(buffer, buffer.crc32)),
-                false => Err(another_content(&file.path)),
-            },
-            (Some((file, _)), Some(source)) => Ok(Given::Stream(source.stream(file)?)),
-            _ => Err(another_content(format_args!("its `{}`", field.name))),
-        }
-    }
-
     /// Only looks whether the files are those that were packed.
-    fn compare(&self, source: Option<&dyn Source>, fetched: Option<&mut Fetched>) -> Result<()> {
-        let Some(fetched) = fetched else {
-            return Ok(());
+    fn compare(&self, fetched: Option<&mut Fetched<'_>>) -> Result<()> {
+        let mut files = match fetched {
+            Some(fetched) => sound(fetched)?,
+            None => return Ok(()),
         };
-        let fetched = sound(fetched)?;
-        for file in &fetched.sample.fields {
-            let field = self.row.fields.iter().find(|field| field.name == file.name);
-            let Some(field) = field else {
+        for field in &self.row.fields {
+            if !files.iter().any(|(file, _)| file.name == field.name) {
                 continue;
-            };
-            if let Given::Stream(mut reader) = self.file(field, source, Some(fetched))? {
-                let (mut crc32, mut piece) = (crc32fast::Hasher::new(), vec![0; SCAN_BYTES]);
-                loop {
-                    let n = match reader.read(&mut piece) {
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                        read => read.map_err(|error| Error::io(file.path.to_string(), error))?,
-                    };
-                    if n == 0 {
-                        break;
-                    }
-                    crc32.update(&piece[..n]);
+            }
+            if let Given::Large(pieces) = file(field, &mut files)? {
+                let mut crc32 = crc32fast::Hasher::new();
+                while let Some(piece) = pieces.next_piece()? {
+                    crc32.update(piece);
                 }
                 if crc32.finalize() != field.crc32 {
-                    return Err(another_content(&file.path));
+                    return Err(another_content(format_args!("its `{}`", field.name)));
                 }
             }
         }
@@ -493,15 +461,37 @@ impl<'r> Contents<'r, '_> {
     }
 }
 
-/// What was read, or the first failure.
-fn sound(fetched: &mut Fetched) -> Result<&Fetched> {
-    for content in &mut fetched.contents {
-        if content.is_err() {
-            let failed = std::mem::replace(content, Ok(Content::Large));
-            return failed.map(|_| &*fetched);
-        }
+/// A content that is read from the source; it is taken out of what was fetched.
+fn file<'s, 'l: 's>(
+    field: &FieldRecord,
+    files: &mut Vec<(&'s Field, &'s mut Content<'l>)>,
+) -> Result<Given<'s>> {
+    let found = files.iter().position(|(file, _)| file.name == field.name);
+    match found.map(|at| files.swap_remove(at)) {
+        Some((file, Content::Held(buffer))) => match buffer.crc32 == field.crc32 {
+            true => Ok(Given::Held(buffer, buffer.crc32)),
+            false => Err(another_content(&file.path)),
+        },
+        Some((_, Content::Large(large))) => Ok(Given::Large(large)),
+        None => Err(another_content(format_args!("its `{}`", field.name))),
     }
-    Ok(fetched)
+}
+
+/// The files of a sample with what was read of them, or the first failure.
+fn sound<'s, 'l>(fetched: &'s mut Fetched<'l>) -> Result<Vec<(&'s Field, &'s mut Content<'l>)>> {
+    let files = fetched.sample.fields.iter().zip(&mut fetched.contents);
+    files
+        .map(|(file, content)| {
+            if content.is_err() {
+                let nothing = Ok(Content::Held(Buffer::default()));
+                std::mem::replace(content, nothing)?;
+            }
+            match content {
+                Ok(content) => Ok((file, content)),
+                Err(_) => Err(another_content(&file.path)),
+            }
+        })
+        .collect()
 }
 
 /// Why a shard is left as it lies: the samples that it has lost, and why nobody has them any more.

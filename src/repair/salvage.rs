@@ -3,14 +3,15 @@
 //! Nothing of a shard is believed but its contents, and those only by their CRC-32: where they lie follows from the index.
 
 use std::cell::RefCell;
-use std::io::{self, Read};
+use std::io;
 
-use crate::checksum::Scanner;
+use crate::buffer::{Buffer, Pieces};
+use crate::checksum::{SCAN_BYTES, Scanner};
 use crate::compress::unpack;
 use crate::error::{Error, Kind, Result};
 use crate::recipe::{Compression, filling};
 use crate::record::{FieldRecord, FrameRecord, SampleRecord, ShardRecord};
-use crate::store::{Pieces, Sink};
+use crate::store::{Ranges, Sink};
 
 /// Further than this it is better to ask for other bytes than to read those in between.
 const LEAP_BYTES: u64 = 8 << 20;
@@ -168,7 +169,7 @@ impl<'a> Cursor<'a> {
             ),
             (_, None) => (0, bytes, 0),
         };
-        let pieces = Pieces::new(sink, &record.shard, at, end.min(bytes));
+        let pieces = Ranges::new(sink, &record.shard, at, end.min(bytes));
         let unpacked = unpack(compress, pieces, record.unpacked_bytes())?;
         Ok(Opened {
             scanner: Scanner::new(unpacked),
@@ -218,6 +219,7 @@ pub(super) struct Later<'c, 'a> {
     field: &'c FieldRecord,
     left: u64,
     begun: bool,
+    piece: Buffer,
 }
 
 impl<'c, 'a> Later<'c, 'a> {
@@ -232,30 +234,44 @@ impl<'c, 'a> Later<'c, 'a> {
             field,
             left: field.length,
             begun: false,
+            piece: Buffer::default(),
         }
     }
-}
 
-impl Read for Later<'_, '_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 || buffer.is_empty() {
-            return Ok(0);
-        }
+    /// Reads as much as there is room for; less only where the shard ends or cannot be unpacked any more.
+    fn fill(&mut self, room: &mut [u8]) -> Result<usize> {
         let mut cursor = self.cursor.borrow_mut();
         if !self.begun {
             self.begun = true;
-            let there = cursor.reach(self.row, self.field);
-            if !there.map_err(io::Error::other)? {
+            if !cursor.reach(self.row, self.field)? {
                 return Ok(0);
             }
         }
         let Some(open) = &mut cursor.open else {
             return Ok(0);
         };
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let most = most.min(buffer.len());
-        let n = open.scanner.read(&mut buffer[..most])?;
-        self.left -= n as u64;
-        Ok(n)
+        let mut at = 0;
+        while at < room.len() {
+            match open.scanner.read(&mut room[at..]) {
+                Ok(0) => break,
+                Ok(n) => at += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(&self.field.name, error)),
+            }
+        }
+        Ok(at)
+    }
+}
+
+impl Pieces for Later<'_, '_> {
+    fn next_piece(&mut self) -> Result<Option<&Buffer>> {
+        let most = usize::try_from(self.left).unwrap_or(SCAN_BYTES);
+        let mut piece = std::mem::take(&mut self.piece);
+        let read = self.fill(piece.room(most.min(SCAN_BYTES)))?;
+        piece.room(read);
+        piece.sum();
+        self.left -= read as u64;
+        self.piece = piece;
+        Ok((read > 0).then_some(&self.piece))
     }
 }

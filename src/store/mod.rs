@@ -3,7 +3,7 @@
 //! A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this folder opens a file or a socket.
 
 mod local;
-mod pieces;
+mod ranges;
 mod s3;
 
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::sample::Field;
 use crate::signal::Stop;
 
 pub use crate::name::check_name;
-pub use pieces::{PIECE_BYTES, Pieces};
+pub use ranges::{PIECE_BYTES, Ranges};
 pub use s3::{Network, S3Options};
 
 /// Where samples come from.

@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use super::Sink;
 
-/// Bytes asked for at once by [`Pieces`].
+/// Bytes asked for at once by [`Ranges`].
 pub const PIECE_BYTES: u64 = 8 << 20;
 
 /// Reads the bytes `at..end` of an object, a piece of at most 8 MiB at a time, which is what it holds.
 ///
 /// What the store refuses comes through as the store's own [`crate::error::Error`]; an object that ends before `end` is damage.
-pub struct Pieces<'a> {
+pub struct Ranges<'a> {
     sink: &'a dyn Sink,
     name: &'a str,
     at: u64,
@@ -20,7 +20,7 @@ pub struct Pieces<'a> {
     piece: Bytes,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> Ranges<'a> {
     /// The bytes `at..end` of the object `name`.
     pub fn new(sink: &'a dyn Sink, name: &'a str, at: u64, end: u64) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-impl Read for Pieces<'_> {
+impl Read for Ranges<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.piece.is_empty() && self.at < self.end {
             let length = PIECE_BYTES.min(self.end - self.at);
