@@ -268,7 +268,8 @@ impl Window {
                 self.more(window, before);
             }
             Some(Trial::More { rate: before, .. }) if rate >= before * BETTER => {
-                if self.waited && seconds > sane * BRISK {
+                let wanted = self.waited && seconds > sane * BRISK;
+                if wanted {
                     self.more(most, rate);
                 }
             }
@@ -278,7 +279,8 @@ impl Window {
                 self.set(window);
             }
             _ if seconds <= sane * BRISK => {
-                if self.waited && self.rest_more == 0 {
+                let wanted = self.waited && self.rest_more == 0;
+                if wanted {
                     let times = if seconds <= sane * QUICK { 4 } else { 2 };
                     self.set(self.limit.max(most) * times);
                     // Nothing is compared: the round after this one counts from now.
