@@ -1,0 +1,395 @@
+//! What reads bytes that others wrote, as functions of these bytes: libFuzzer calls them with ever new ones (`make fuzz`), and
+//! `tests/it/fuzz.rs` with the corpora, so that what was found once stays mended.
+//!
+//! A target fails by panicking, by taking more memory or time than it may, or where it sees that two readings of the same contradict
+//! each other. Errors are what most of these bytes deserve.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use shardpack::compress::{Frames, unpack};
+use shardpack::foreign;
+use shardpack::labels::Labels;
+use shardpack::manifest::Manifest;
+use shardpack::plan::parse_lines;
+use shardpack::probe::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
+use shardpack::recipe::{Compression, Format};
+use shardpack::record::{Footer, ShardRecord};
+use shardpack::report::run::Run;
+use shardpack::resume::{self, Stored};
+use shardpack::store::{self, Access, S3Options, check_name};
+
+/// Most that anything here may unpack to.
+const MOST_BYTES: u64 = 1 << 20;
+/// What a decoder of images may allocate.
+const DECODE_BYTES: u64 = 4 << 20;
+
+const ZSTD: Compression = Compression::Zstd {
+    level: 3,
+    seekable: false,
+};
+const GZIP: Compression = Compression::Gzip { level: 6 };
+
+/// A target.
+pub(crate) type Target = fn(&[u8]);
+
+/// Every target by the name of its corpus.
+pub(crate) const TARGETS: [(&str, Target); 10] = [
+    ("frames", frames),
+    ("image", image),
+    ("index", index),
+    ("labels", labels),
+    ("manifest", manifest),
+    ("plan", plan),
+    ("s3", s3),
+    ("shard_parquet", shard_parquet),
+    ("shard_tar", shard_tar),
+    ("shard_tfrecord", shard_tfrecord),
+];
+
+/// A manifest or a snapshot; a run's summary.
+pub(crate) fn manifest(data: &[u8]) {
+    let _ = Run::decode("run.json", data);
+    let Ok(manifest) = Manifest::decode("manifest.json", data) else {
+        return;
+    };
+    for (_, shard) in manifest.shards() {
+        check_name(&shard.name).unwrap();
+        check_name(&shard.index).unwrap();
+        let _ = manifest.plan_of(shard);
+    }
+    let _ = manifest.readers();
+    let text = manifest.encode().unwrap();
+    let again = Manifest::decode("manifest.json", &text).unwrap();
+    assert_eq!(again.encode().unwrap(), text);
+}
+
+/// A shard's index. Its checksums are made to fit first: damage is found by those, and this is about what lies behind.
+pub(crate) fn index(data: &[u8]) {
+    let mut data = data.to_vec();
+    seal(&mut data);
+    let file = Bytes::from(data);
+    let size = file.len() as u64;
+    let tail = file.slice(file.len().saturating_sub(1 << 10)..);
+    let by_tail = Footer::decode("x.parquet", &tail, size);
+    let of_file = Footer::of_file("x.parquet", &file);
+    if let (Ok(Ok(by_tail)), Ok(of_file)) = (&by_tail, &of_file) {
+        assert_eq!(by_tail.samples, of_file.samples);
+    }
+    let keys = ShardRecord::decode_keys("x.parquet", &file);
+    if let Ok(record) = ShardRecord::decode("x.parquet", &file) {
+        let decoded: Vec<_> = record.samples.iter().map(|row| row.key.clone()).collect();
+        assert_eq!(keys.unwrap(), decoded);
+        assert_eq!(of_file.unwrap().samples, decoded.len() as u64);
+        let _ = record.unpacked_bytes();
+    }
+}
+
+/// Makes the checksums of an index right, where it has places for them.
+fn seal(file: &mut [u8]) {
+    let Some(at) = file.len().checked_sub(8) else {
+        return;
+    };
+    let length = u32::from_le_bytes(std::array::from_fn(|i| file[at + i])) as usize;
+    let Some(start) = at.checked_sub(length).and_then(|at| at.checked_sub(4)) else {
+        return;
+    };
+    let (pages, sealed) = file.split_at_mut(start);
+    let name = b"\"rows_crc32\":\"";
+    let found = sealed.windows(name.len()).position(|some| some == name);
+    let place = found.and_then(|at| sealed.get_mut(at + name.len()..at + name.len() + 8));
+    if let Some(place) = place {
+        let mut text = String::new();
+        let _ = write!(text, "{:08x}", crc32fast::hash(pages));
+        place.copy_from_slice(text.as_bytes());
+    }
+    let crc = crc32fast::hash(&sealed[4..]);
+    sealed[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A reader that gives a few bytes at a time.
+struct Short<'a>(&'a [u8], usize);
+
+impl Read for Short<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.1 = self.1 * 7 % 509 + 1;
+        let some = into.len().min(self.1);
+        self.0.read(&mut into[..some])
+    }
+}
+
+/// A shard that anybody made, packed in each way: what is seen does not depend on how it is read, and lies within the shard.
+fn walk(name: &str, format: Format, data: &[u8]) {
+    let walked = |compress, short| match short {
+        false => foreign::walk(name, "x", (format, compress), data, MOST_BYTES),
+        true => foreign::walk(name, "x", (format, compress), Short(data, 1), MOST_BYTES),
+    };
+    for compress in [Compression::None, ZSTD, GZIP] {
+        let Ok(seen) = walked(compress, false) else {
+            continue;
+        };
+        let again = walked(compress, true).unwrap();
+        assert_eq!(format!("{seen:?}"), format!("{again:?}"));
+        assert_eq!(seen.bytes, (data.len() as u64, crc32fast::hash(data)));
+        for row in &seen.rows {
+            let end = row.offset.checked_add(row.length).unwrap();
+            assert!(end <= seen.unpacked_bytes, "{row:?}");
+        }
+    }
+}
+
+/// A tar.
+pub(crate) fn shard_tar(data: &[u8]) {
+    walk("x.tar", Format::WebDataset, data);
+}
+
+/// A TFRecord.
+pub(crate) fn shard_tfrecord(data: &[u8]) {
+    walk("x.tfrecord", Format::TfRecord, data);
+}
+
+/// A Parquet shard.
+pub(crate) fn shard_parquet(data: &[u8]) {
+    walk("x.parquet", Format::Parquet, data);
+}
+
+/// A seek table, and frames of zstd and gzip.
+pub(crate) fn frames(data: &[u8]) {
+    let announced = Frames::announced_bytes(data);
+    let table = announced
+        .and_then(|bytes| data.len().checked_sub(usize::try_from(bytes).ok()?))
+        .map_or(data, |start| &data[start..]);
+    if let Ok(frames) = Frames::parse(table) {
+        let (packed, unpacked) = frames.totals();
+        assert!(packed >= table.len() as u64);
+        let ranges = (0..unpacked.min(64)).map(|at| (at * unpacked / 64, unpacked / 64));
+        for frame in frames.cover(ranges) {
+            assert!(frame.offset + frame.length <= packed, "{frame:?}");
+        }
+    }
+    for compress in [ZSTD, GZIP] {
+        let read = |short| {
+            let packed: Box<dyn Read + Send + '_> = match short {
+                false => Box::new(data),
+                true => Box::new(Short(data, 1)),
+            };
+            let mut content = Vec::new();
+            let end = unpack(compress, packed, MOST_BYTES)
+                .unwrap()
+                .read_to_end(&mut content);
+            assert!(content.len() as u64 <= MOST_BYTES + 1);
+            (end.is_ok(), content)
+        };
+        let (whole, short) = (read(false), read(true));
+        assert_eq!(whole.0, short.0);
+        // Where it is damaged, what came before need not be the same.
+        assert!(!whole.0 || whole.1 == short.1);
+    }
+}
+
+/// A label file, and behind a zero byte a synset file.
+pub(crate) fn labels(data: &[u8]) {
+    let mut parts = data.splitn(2, |byte| *byte == 0);
+    let text = parts.next().unwrap_or_default();
+    let synsets = parts.next().map(|text| ("synsets.txt", text));
+    let parsed = Labels::parse("labels.csv", text, synsets);
+    let Ok(labels) = parsed else {
+        let told = parsed.unwrap_err();
+        assert!(!told.is_empty() && told.len() < 4096, "{told}");
+        return;
+    };
+    let classes = labels.classes().len();
+    let within = |label: Option<u32>| assert!(label.is_none_or(|label| (label as usize) < classes));
+    for (_, name) in labels.names() {
+        let label = labels.by_name(name.as_bytes());
+        assert!(label.is_some(), "{name:?} is in the file and is not found");
+        within(label);
+    }
+    within(labels.by_position(0));
+    within(labels.by_position(text.len()));
+    within(labels.by_name(text));
+}
+
+/// An image, whole and by its ends.
+pub(crate) fn image(data: &[u8]) {
+    let header = probe(data, Validate::Header, DECODE_BYTES);
+    let decoded = probe(data, Validate::Decode, DECODE_BYTES);
+    // What does not open does not decode.
+    assert!(header.is_ok() || decoded.is_err());
+    let head = &data[..data.len().min(HEAD_BYTES)];
+    let tail = &data[data.len() - data.len().min(TAIL_BYTES)..];
+    let ends = probe_ends(head, tail, data.len() as u64);
+    if data.len() <= HEAD_BYTES {
+        assert_eq!(ends.is_ok(), header.is_ok());
+    }
+    // The middle of it is not at hand.
+    let some = data.len() / 3;
+    let _ = probe_ends(&data[..some], &data[data.len() - some..], data.len() as u64);
+}
+
+/// A stored plan, and behind a zero byte its list of samples. Its ids are made to fit first.
+pub(crate) fn plan(data: &[u8]) {
+    let mut parts = data.splitn(2, |byte| *byte == 0);
+    let (text, lines) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let samples = parse_lines("samples.jsonl", lines);
+    let Ok(mut stored) = serde_json::from_slice::<Stored>(text) else {
+        return;
+    };
+    stored.id = stored.plan.id();
+    stored.digest = stored.plan.digest();
+    // One place for all: the file system is the slow part of this.
+    static PLACE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
+    let mut place = PLACE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let memory = std::path::Path::new("/dev/shm");
+    let place = place.get_or_insert_with(|| match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    });
+    let dir = place.path().join("_shardpack/plan").join(&stored.id);
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("plan.json"), serde_json::to_vec(&stored).unwrap()).unwrap();
+    std::fs::write(dir.join("samples.jsonl.zst"), lines).unwrap();
+    let sink = store::sink(place.path().to_str().unwrap(), &Access::default()).unwrap();
+    if let Ok(loaded) = resume::load_id(sink.as_ref(), &stored.id) {
+        let _ = (
+            loaded.plan.samples(),
+            loaded.plan.bytes(),
+            loaded.plan.dataset(),
+        );
+        for (number, shard) in loaded.plan.shards.iter().enumerate().take(4) {
+            check_name(&shard.name).unwrap();
+            let _ = resume::samples(sink.as_ref(), &loaded, number);
+        }
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+    for sample in samples.into_iter().flatten() {
+        let _ = sample.image().map(|image| image.path.to_string());
+    }
+}
+
+/// What an S3 server answers: the first byte chooses what is asked, the second the status, and the rest is the answer's body.
+pub(crate) fn s3(data: &[u8]) {
+    let [asked, status, body @ ..] = data else {
+        return;
+    };
+    let status = [200, 400, 403, 404, 409, 412, 301, 501][usize::from(*status) % 8];
+    let server = Server::get();
+    server.answer(status, body);
+    let access = server.access();
+    let source = store::source("s3://bucket/images", &access).unwrap();
+    let sink = store::sink("s3://bucket/out", &access).unwrap();
+    let told = match asked % 6 {
+        0 => source.list().map(|_| ()),
+        1 => sink.list("").map(|_| ()),
+        2 => sink.leftovers().map(|_| ()),
+        3 => sink.get("manifest.json").map(|_| ()),
+        4 => sink.put_if_absent("claim", b"x").map(|_| ()),
+        _ => sink.create("data/x.tar", 1).and_then(|mut shard| {
+            shard.write_all(b"x").unwrap();
+            shard.commit(crc32fast::hash(b"x"))
+        }),
+    };
+    if let Err(error) = told {
+        let text = error.to_string();
+        assert!(
+            !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        assert!(text.len() < 4096, "{text}");
+    }
+}
+
+/// An HTTP server that gives one answer once, and refuses everything that is asked after that.
+struct Server {
+    port: u16,
+    answer: Mutex<Option<(u16, Vec<u8>)>>,
+    access: OnceLock<Access>,
+}
+
+impl Server {
+    fn get() -> &'static Self {
+        static SERVER: OnceLock<&'static Server> = OnceLock::new();
+        SERVER.get_or_init(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let server: &'static Self = Box::leak(Box::new(Self {
+                port: listener.local_addr().unwrap().port(),
+                answer: Mutex::new(None),
+                access: OnceLock::new(),
+            }));
+            std::thread::spawn(move || {
+                for client in listener.incoming().flatten() {
+                    std::thread::spawn(move || server.serve(client));
+                }
+            });
+            server
+        })
+    }
+
+    fn answer(&self, status: u16, body: &[u8]) {
+        *self.answer.lock().unwrap() = Some((status, body.to_vec()));
+    }
+
+    fn access(&self) -> Access {
+        let access = self.access.get_or_init(|| Access {
+            reads: Some(1),
+            open_files: 16,
+            memory: 64 << 20,
+            s3: S3Options {
+                endpoint_url: Some(format!("http://127.0.0.1:{}", self.port)),
+                region: Some("us-east-1".to_owned()),
+                no_sign_request: true,
+                retry_for: Duration::ZERO,
+                ..S3Options::default()
+            },
+            ..Access::default()
+        });
+        access.clone()
+    }
+
+    fn serve(&self, client: TcpStream) -> Option<()> {
+        client.set_nodelay(true).ok()?;
+        let mut reader = BufReader::new(client.try_clone().ok()?);
+        let mut writer = client;
+        loop {
+            let (mut length, mut line, mut head) = (0, String::new(), false);
+            loop {
+                line.clear();
+                if reader.read_line(&mut line).ok()? == 0 {
+                    return None;
+                }
+                head |= line.starts_with("HEAD ");
+                let lower = line.to_ascii_lowercase();
+                if let Some(bytes) = lower.strip_prefix("content-length:") {
+                    length = bytes.trim().parse().ok()?;
+                }
+                if lower.starts_with("expect:") {
+                    writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+                }
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            io::copy(&mut (&mut reader).take(length), &mut io::sink()).ok()?;
+            let denied = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
+            let answer = self.answer.lock().ok()?.take();
+            let (status, body) = answer.unwrap_or_else(|| (403, denied.to_vec()));
+            let top = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: application/xml\r\ncontent-length: {}\r\netag: \"e\"\r\n\r\n",
+                body.len()
+            );
+            writer.write_all(top.as_bytes()).ok()?;
+            if !head {
+                writer.write_all(&body).ok()?;
+            }
+        }
+    }
+}
