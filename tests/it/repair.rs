@@ -765,3 +765,55 @@ fn a_repair_never_makes_anything_worse() {
         let _ = (fs::remove_dir_all(&out), fs::remove_dir_all(&source));
     }
 }
+
+/// A valid JPEG with about so many bytes of comments that compress well.
+fn wordy(name: &str, bytes: usize) -> Vec<u8> {
+    let mut picture = picture(name);
+    let text: Vec<u8> = (0..bytes / 8)
+        .flat_map(|i| format!("{:07} ", i % 5000 * 7).into_bytes())
+        .collect();
+    for part in text.chunks(60_000) {
+        let mut comment = vec![0xFF, 0xFE];
+        comment.extend((part.len() as u16 + 2).to_be_bytes());
+        comment.extend(part);
+        picture.splice(2..2, comment);
+    }
+    picture
+}
+
+#[test]
+fn contents_of_any_size_come_out_of_a_damaged_shard_as_they_went_in() {
+    const MIB: usize = 1 << 20;
+    let whole: [&[&str]; 2] = [&["--compress", "zstd"], &["--compress", "gzip"]];
+    let separate = [SEPARATE[0], SEPARATE[2], SEPARATE[3], SEPARATE[4]];
+    for flags in separate.into_iter().chain(whole) {
+        let mut data = Dataset::new();
+        let sizes = [300_000, MIB, 3 * MIB, 5 * MIB, 9 * MIB];
+        for (i, bytes) in sizes.into_iter().enumerate() {
+            let text = wordy(&format!("{i}.npy"), bytes / 3);
+            data = data
+                .file(format!("cat/{i}.jpg"), wordy(&format!("{i}"), bytes))
+                .file(format!("cat/{i}.npy"), text);
+        }
+        let output = data.convert(&[flags, &["--shards", "1"]].concat());
+        let before = published(&output);
+        let shard = shard(&output.path, 0);
+        let bytes = fs::read(&shard).unwrap();
+        // All of it comes from the source, and then as much as can be from itself.
+        fs::remove_file(&shard).unwrap();
+        repair(&output, Some(&data.source())).exits(0);
+        assert_eq!(published(&output), before, "{flags:?}");
+        fs::write(&shard, &bytes[..bytes.len() - 3]).unwrap();
+        repair(&output, Some(&data.source())).exits(0);
+        assert_eq!(published(&output), before, "{flags:?}");
+        if !whole.contains(&flags) {
+            let (shard, offset, length) = place(&output, "cat/2");
+            flip(&shard, offset + length / 2);
+            for i in [0, 1, 3, 4] {
+                edit(&data.source().join(format!("cat/{i}.jpg")));
+            }
+            repair(&output, Some(&data.source())).exits(0);
+            assert_eq!(published(&output), before, "{flags:?}");
+        }
+    }
+}
