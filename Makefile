@@ -11,7 +11,7 @@ PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagef
           S3_SERVER_BIN=$(TARGET)/release/examples/s3_server .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test model check bench scale batch interop interop-heavy interop-all soak static clean
+.PHONY: help build demo test model check bench scale batch interop interop-heavy interop-all soak fuzz static clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,7 @@ model: ## the seam between threads under thousands of schedules (10 seconds); SH
 check: ## formatting and lints, warnings denied
 	cargo fmt --check
 	cargo fmt --check --manifest-path tests/model/Cargo.toml
+	cargo fmt --check --manifest-path tests/fuzz/Cargo.toml
 	cargo clippy --all-targets -- -D warnings
 
 interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
@@ -76,6 +77,22 @@ soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES 
 	   cargo test -q --test it -- --nocapture kill:: mutations::every || exit 1; \
 	   seed=$$(( seed + 300 )); passes=$$(( passes + 1 )); \
 	 done; echo "$$passes passes without a failure"
+
+# Instrumented by the stable compiler; there is next to no unsafe code that an address sanitizer could watch. New inputs are kept below
+# target/, those worth keeping for ever in tests/fuzz/corpus. FUZZ_ONLY=index,plan for some of the targets.
+FUZZ_HOST  := $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_FLAGS := --cfg fuzzing -C passes=sancov-module $(addprefix -C llvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
+FUZZ_BINS  := $(TARGET)/fuzz/$(FUZZ_HOST)/release
+comma      := ,
+FUZZ_NAMES := $(if $(FUZZ_ONLY),$(subst $(comma), ,$(FUZZ_ONLY)),$(basename $(notdir $(wildcard tests/fuzz/fuzz_targets/*.rs))))
+
+fuzz: ## ever new bytes for whatever reads those of others, FUZZ_SECONDS (60) a target; builds for some minutes the first time
+	RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --release --manifest-path tests/fuzz/Cargo.toml --target $(FUZZ_HOST) --target-dir $(TARGET)/fuzz
+	@for name in $(FUZZ_NAMES); do \
+	   new=$(TARGET)/fuzz/corpus/$$name; mkdir -p $$new $(TARGET)/fuzz/found; echo "$$name, $${FUZZ_SECONDS:-60} s"; \
+	   $(FUZZ_BINS)/$$name -max_total_time=$${FUZZ_SECONDS:-60} -timeout=20 -rss_limit_mb=1024 -max_len=16384 -print_final_stats=1 \
+	      -verbosity=0 -artifact_prefix=$(TARGET)/fuzz/found/$$name- $$new tests/fuzz/corpus/$$name || exit 1; \
+	 done
 
 # As the Dockerfile does it, in a directory of its own.
 static: ## build the binary of the container image, which needs nothing else (6 minutes)

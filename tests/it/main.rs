@@ -61,6 +61,8 @@ mod repair;
 mod growth;
 // Datasets that a later version of the program wrote.
 mod later;
+// What fuzzing kept.
+mod fuzz;
 // Datasets and sources that were made to harm.
 mod hostile;
 // Sources that vanish, and long lists of what is at fault.
