@@ -15,7 +15,7 @@ use shardpack::compress::{Frames, unpack};
 use shardpack::foreign;
 use shardpack::labels::Labels;
 use shardpack::manifest::Manifest;
-use shardpack::plan::parse_lines;
+use shardpack::plan::parse_line;
 use shardpack::probe::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
 use shardpack::recipe::{Compression, Format};
 use shardpack::record::{Footer, ShardRecord};
@@ -238,7 +238,10 @@ pub(crate) fn plan(data: &[u8]) {
         parts.next().unwrap_or_default(),
         parts.next().unwrap_or_default(),
     );
-    let samples = parse_lines("samples.jsonl", lines);
+    let samples = lines
+        .split(|byte| *byte == b'\n')
+        .map(|line| parse_line("samples.jsonl", line));
+    let samples: Vec<_> = samples.collect();
     let Ok(mut stored) = serde_json::from_slice::<Stored>(text) else {
         return;
     };

@@ -188,7 +188,7 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn start(identity: &Identity, to: u16) -> Self {
         let key = PrivateKeyDer::try_from(identity.key.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()

@@ -29,7 +29,7 @@ pub(super) fn http_client(proxy: Option<&Proxy>, trust: &TlsContext) -> SharedHt
     let (proxy, trust) = (proxy.map(|proxy| proxy.config.clone()), trust.clone());
     Builder::new().build_with_connector_fn(move |settings, components| {
         let mut connector = Connector::builder()
-            .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
             .tls_context(trust.clone())
             .pool_idle_timeout(IDLE);
         connector.set_proxy_config(proxy.clone());
