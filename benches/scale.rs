@@ -18,7 +18,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use shardpack::error::Result;
+use shardpack::base::error::Result;
+use shardpack::base::signal::Stop;
 use shardpack::file::Problems;
 use shardpack::growth::{Grown, Growth, Published, grow};
 use shardpack::listing::{Dir, Listing};
@@ -32,7 +33,6 @@ use shardpack::sample::Version;
 use shardpack::scan::{Scan, scan};
 use shardpack::scheduler::Worker;
 use shardpack::settings::rules_of;
-use shardpack::signal::Stop;
 use shardpack::store::{self, Access, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;
@@ -245,9 +245,9 @@ fn records() -> Done {
             }
             let written = |name: &str| {
                 let path = directory().join(name);
-                File::create(path).map_err(|error| shardpack::error::Error::io(name, error))
+                File::create(path).map_err(|error| shardpack::base::error::Error::io(name, error))
             };
-            let length = |error| shardpack::error::Error::io(&planned.name, error);
+            let length = |error| shardpack::base::error::Error::io(&planned.name, error);
             written(&planned.name)?
                 .set_len(planned.bytes)
                 .map_err(length)?;
@@ -255,7 +255,7 @@ fn records() -> Done {
             let name = index_name(&planned.name);
             written(&name)?;
             fs::write(directory().join(&name), index)
-                .map_err(|error| shardpack::error::Error::io(&name, error))
+                .map_err(|error| shardpack::base::error::Error::io(&name, error))
         })
     })?;
     Ok(())

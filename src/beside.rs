@@ -9,9 +9,9 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use crate::base::checksum::{Scanner, crc_text};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::card;
-use crate::checksum::{Scanner, crc_text};
-use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::index::{self, File};
 use crate::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,

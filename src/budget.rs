@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::base::image::Validate;
 use crate::plan::{Plan, ShardPlan};
-use crate::probe::Validate;
 
 /// The program itself, its libraries and small change.
 const BASE_BYTES: u64 = 24 << 20;

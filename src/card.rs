@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
+use crate::base::units::{bytes_text, classes, count_text, counted};
 use crate::manifest::{Manifest, SplitEntry};
 use crate::recipe::{Compression, Format};
-use crate::units::{bytes_text, classes, count_text, counted};
 
 /// Renders the card.
 pub fn render(manifest: &Manifest) -> String {

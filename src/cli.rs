@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::units::{parse_bytes, parse_time};
+use crate::base::units::{parse_bytes, parse_time};
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flate2::{GzBuilder, bufread::MultiGzDecoder, write::GzEncoder};
 use zstd::stream::write::Encoder;
 
+use crate::base::buffer::Pieces;
+use crate::base::checksum::{Digest, SCAN_BYTES, Scanner, Sum};
+use crate::base::error::{Error, Kind, Result};
 use crate::budget::STREAM_ABOVE_BYTES;
-use crate::buffer::Pieces;
-use crate::checksum::{Digest, SCAN_BYTES, Scanner, Sum};
-use crate::error::{Error, Kind, Result};
 use crate::format::{Body, Out, Spot};
 use crate::recipe::Compression;
 use crate::record::{FrameRecord, ShardRecord};

@@ -9,14 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::version;
 use crate::beside::{CARD, SUMS};
-use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::index;
 use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name, snapshot_number};
 use crate::record::index_name;
 use crate::resume::{self, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
-use crate::version;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::base::units::{Share, count_text, counted};
 use crate::offenders::{First, NAMED};
 use crate::sample::{Sample, SourcePath};
-use crate::units::{Share, count_text, counted};
 
 /// What may be gone.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +163,7 @@ impl Gone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::base::error::Kind;
 
     fn gone(splits: &[(&str, u64, u64)]) -> Gone {
         let mut gone = Gone::default();

@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
+use crate::base::error::{Error, Kind, Result};
+use crate::base::signal::Stop;
+use crate::base::units::{count_text, counted};
 use crate::budget::lists_at_once;
-use crate::error::{Error, Kind, Result};
 use crate::file::Problems;
 use crate::gone::{Allowed, Gone};
 use crate::history::Changes;
@@ -19,9 +21,7 @@ use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
 use crate::recipe::{Cut, Missing};
 use crate::resume::{self, Stored};
 use crate::sample::{Sample, SourcePath};
-use crate::signal::Stop;
 use crate::store::{Sink, at_once};
-use crate::units::{count_text, counted};
 
 /// What happens to shards whose samples changed or went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

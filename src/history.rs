@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::count_text;
+use crate::base::units::count_text;
 
 /// How a source differs from what is published of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,15 +11,13 @@
 //! [`format`], [`compress`], [`index`], [`lookahead`]) → values ([`recipe`], [`plan`], [`manifest`], [`record`], [`sample`], [`error`]). `docs/architecture.md` has
 //! the map with a sentence for each module.
 
+pub mod base;
 pub mod beside;
 pub mod budget;
-pub mod buffer;
 pub mod card;
-pub mod checksum;
 pub mod cli;
 pub mod command;
 pub mod compress;
-pub mod error;
 pub mod file;
 pub mod foreign;
 pub mod format;
@@ -37,10 +35,8 @@ pub mod offenders;
 pub mod pipeline;
 pub mod plan;
 pub mod policy;
-pub mod probe;
 pub mod progress;
 pub mod publish;
-pub mod reactor;
 pub mod recipe;
 pub mod record;
 pub mod relist;
@@ -52,14 +48,9 @@ pub mod sample;
 pub mod scan;
 pub mod scheduler;
 pub mod settings;
-pub mod signal;
 pub mod store;
 pub mod survey;
-mod sync;
-pub mod unique;
-pub mod units;
 pub mod verify;
-pub mod version;
 
 #[cfg(test)]
 #[path = "../tests/crash/mod.rs"]

@@ -1,6 +1,6 @@
 //! Starts reads early and hands samples over in plan order, holding a bounded amount of memory.
 //!
-//! Bytes are bounded here, requests in the [`crate::reactor`]. What counts is what a started read takes in all, not only its content: of
+//! Bytes are bounded here, requests in the [`crate::base::reactor`]. What counts is what a started read takes in all, not only its content: of
 //! files of a few bytes, names and tasks are nearly everything. The window runs across shard boundaries: the reads of a packer's next shard
 //! begin while it ends its last. A file that is too large to hold is read in pieces, started ahead and let go of one by one in the same
 //! window.
@@ -11,11 +11,11 @@ use std::io::{self, Read};
 use std::iter::Peekable;
 use std::rc::Rc;
 
+use crate::base::buffer::{Buffer, Pieces, allocated, room_for};
+use crate::base::error::{Error, Result};
+use crate::base::image::TAIL_BYTES;
+use crate::base::reactor::Pending;
 use crate::budget::STREAM_ABOVE_BYTES;
-use crate::buffer::{Buffer, Pieces, allocated, room_for};
-use crate::error::{Error, Result};
-use crate::probe::TAIL_BYTES;
-use crate::reactor::Pending;
 use crate::sample::{Field, Sample};
 use crate::store::Source;
 
@@ -532,8 +532,8 @@ impl Drop for Large<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::reactor::promise;
     use crate::listing::Listing;
-    use crate::reactor::promise;
     use crate::sample::{FilePath, Version};
     use std::fmt;
     use std::sync::Mutex;

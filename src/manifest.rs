@@ -6,13 +6,13 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result};
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
+use crate::base::version;
 use crate::recipe::{Names, Recipe};
 use crate::record::Remark;
 use crate::store::{Sink, check_name};
-use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
-use crate::version;
 
 /// Where everything lies that readers of the dataset do not need.
 pub const STATE: &str = "_shardpack";

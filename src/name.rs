@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Kind, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::sample::show;
 
 /// A relative, `/`-separated name below a destination: no part of it is empty, `.` or `..`, and it has no control characters. Manifests, plans

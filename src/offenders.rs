@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::base::units::count_text;
 use crate::sample::SourcePath;
-use crate::units::count_text;
 
 /// How many of a kind are named.
 pub const NAMED: usize = 20;

@@ -5,24 +5,24 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use crate::base::buffer::Buffer;
+use crate::base::checksum::Digest;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::{HEAD_BYTES, ImageFormat, ImageInfo, Validate, probe, probe_ends};
+use crate::base::signal::Stop;
 use crate::budget::{Budget, DECODE_LIMIT_BYTES, STREAM_ABOVE_BYTES};
-use crate::buffer::Buffer;
-use crate::checksum::Digest;
 use crate::compress::{Compressor, Packed};
-use crate::error::{Error, Kind, Result};
 use crate::file::Problems;
 use crate::format::{About, Body, Layout, Out, Packer};
 use crate::lookahead::{Content, Fetched, Large, Lookahead};
 use crate::offenders::{First, Offender};
 use crate::plan::ShardPlan;
 use crate::policy::{Policy, Verdict};
-use crate::probe::{HEAD_BYTES, ImageFormat, ImageInfo, Validate, probe, probe_ends};
 use crate::progress::Counters;
 use crate::recipe::{Compression, filling};
 use crate::record::{Remark, SampleRecord, ShardRecord, index_name};
 use crate::resume::{self, Stored};
 use crate::sample::{Field, Sample};
-use crate::signal::Stop;
 use crate::store::{Sink, Source};
 
 /// What packing needs to know and to touch.

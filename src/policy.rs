@@ -1,6 +1,6 @@
 //! What happens when one sample is at fault: skip it, or refuse the whole.
 
-use crate::error::{Error, Kind};
+use crate::base::error::{Error, Kind};
 
 /// Whether damaged samples may be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

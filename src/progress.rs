@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::base::units::{bytes_text, count_text, seconds_text};
 use crate::file;
 use crate::history::{History, Phase, Point};
-use crate::units::{bytes_text, count_text, seconds_text};
 
 const BAR_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -347,7 +347,7 @@ impl Told {
         self.at = Some(Instant::now());
         if let Err(error) = file::write_line(&self.path, &line) {
             self.failed = true;
-            let reason = crate::error::reason(&error);
+            let reason = crate::base::error::reason(&error);
             tracing::warn!("progress file {}: {reason}", self.path.display());
         }
     }

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::version;
 use crate::beside::{self, catch_up};
-use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result};
 use crate::index::{self, File};
 use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::record::{Footer, Remark, ShardRecord, index_name};
 use crate::resume::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
-use crate::version;
 
 /// Index files held at once at most.
 const INDEXES: usize = 16;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::probe::Validate;
+use crate::base::image::Validate;
 use crate::sample::{Field, SourcePath};
 
 /// The layouts there are, under the names of `--format`.

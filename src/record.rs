@@ -19,10 +19,10 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Kind, Result};
-use crate::probe::{ImageFormat, ImageInfo};
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::{ImageFormat, ImageInfo};
+use crate::base::version;
 use crate::sample::SourcePath;
-use crate::version;
 
 /// The index's columns. `docs/formats.md` explains them.
 pub const SCHEMA: &str = "message shardpack_index {
@@ -249,12 +249,12 @@ impl ShardRecord {
             samples: self.samples.len() as u64,
             bytes: self.bytes,
             unpacked_bytes: self.unpacked_bytes,
-            crc32: crate::checksum::crc_text(self.crc32),
+            crc32: crate::base::checksum::crc_text(self.crc32),
             sha256: self.sha256.clone(),
             skipped: self.skipped.clone(),
             odd: self.odd.clone(),
             rows_bytes: pages.len() as u64,
-            rows_crc32: crate::checksum::crc_text(crc32fast::hash(pages)),
+            rows_crc32: crate::base::checksum::crc_text(crc32fast::hash(pages)),
         }
     }
 
@@ -438,7 +438,7 @@ impl ShardRecord {
                 format!("{} rows, its footer says {}", samples.len(), footer.samples),
             ));
         }
-        let crc32 = crate::checksum::crc_from_text(&footer.crc32)
+        let crc32 = crate::base::checksum::crc_from_text(&footer.crc32)
             .ok_or_else(|| damaged(name, "its crc32 is not eight hexadecimal digits"))?;
         Ok(Self {
             shard: footer.shard,
@@ -507,7 +507,7 @@ impl Footer {
     pub fn check_pages(&self, name: &str, file: &[u8]) -> Result<()> {
         let end = footer_length(file).unwrap_or(0) + PARQUET_END + SEAL;
         let pages = &file[..file.len().saturating_sub(end)];
-        let actual = crate::checksum::crc_text(crc32fast::hash(pages));
+        let actual = crate::base::checksum::crc_text(crc32fast::hash(pages));
         if pages.len() as u64 != self.rows_bytes || actual != self.rows_crc32 {
             let what = format!(
                 "its rows are {} bytes with crc32 {actual}, its footer says {} with {}",
@@ -535,7 +535,7 @@ fn check_seal(name: &str, sealed: &[u8]) -> Result<()> {
     };
     let (actual, expected) = (crc32fast::hash(footer), u32::from_le_bytes(*seal));
     if actual != expected {
-        let text = crate::checksum::crc_text;
+        let text = crate::base::checksum::crc_text;
         let what = format!(
             "its footer has crc32 {}, the bytes before it say {}",
             text(actual),
@@ -855,7 +855,7 @@ mod tests {
         let Some(start) = end.checked_sub(footer + SEAL) else {
             return false;
         };
-        let rows = crate::checksum::crc_text(crc32fast::hash(&file[..start]));
+        let rows = crate::base::checksum::crc_text(crc32fast::hash(&file[..start]));
         let label = b"\"rows_crc32\":\"";
         if let Some(at) = file.windows(label.len()).rposition(|bytes| bytes == label) {
             let at = at + label.len();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::error::{Kind, Result};
+use crate::base::error::{Kind, Result};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::lines_of;
 use crate::record::ShardRecord;

@@ -12,15 +12,15 @@ use bytes::Bytes;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
+use crate::base::version;
 use crate::manifest::{Manifest, STATE, snapshot_name};
 use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_line};
 use crate::record::{FOOTER_GUESS, Footer, index_name};
 use crate::sample::{Sample, hex, show};
 use crate::store::{Sink, at_once, check_name};
-use crate::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
-use crate::version;
 
 /// Where claims lie.
 const CLAIMS: &str = "_shardpack/claims";

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::base::error::{Error, Kind, Result};
+use crate::base::signal::Stop;
 use crate::cli::{self, Verb};
 use crate::command::summary::Summary;
-use crate::error::{Error, Kind, Result};
 use crate::file::Problems;
 use crate::history::Setup;
 use crate::progress::{Counters, Reporter, Show};
 use crate::settings::{FanOut, Running};
-use crate::signal::Stop;
 use crate::{command, settings};
 
 /// Parses the process's arguments, runs the verb, and gives the exit code.

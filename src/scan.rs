@@ -9,12 +9,12 @@ use globset::GlobSet;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::base::image::image_field;
 use crate::file::Problems;
 use crate::format::Limits;
 use crate::labels::{Kind as LabelKind, Labels};
 use crate::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
-use crate::probe::image_field;
 use crate::sample::{
     Field, Sample, SourcePath, hex, is_plain, key, show, sidecar_field, split_extension,
 };
@@ -802,7 +802,7 @@ fn under<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::base::error::Kind;
     use crate::sample::Version;
 
     fn rules() -> Rules {

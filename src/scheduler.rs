@@ -4,7 +4,7 @@
 //! Google Cloud Run "Container contract", Google Batch "Job creation and execution overview". Nothing is guessed: two schedulers at
 //! once, or a number of workers that nobody said, is a usage error.
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// The variables of one scheduler.
 struct Family {
@@ -180,7 +180,7 @@ fn of_family(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::base::error::Kind;
 
     fn with(
         flag: Option<&str>,

@@ -10,9 +10,12 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::Validate;
+use crate::base::signal::Stop;
+use crate::base::units::{parse_percent, parse_share};
 use crate::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::cli;
-use crate::error::{Error, Kind, Result};
 use crate::file::Problems;
 use crate::gc::Rules as Removal;
 use crate::gone::Allowed;
@@ -22,15 +25,12 @@ use crate::index;
 use crate::labels::Labels;
 use crate::plan::Plan;
 use crate::policy::Policy;
-use crate::probe::Validate;
 use crate::progress::Counters;
 use crate::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::sample::{SourcePath, show};
 use crate::scan::Rules;
 use crate::scheduler::{self, Worker};
-use crate::signal::Stop;
 use crate::store::{Access, S3Options, Sink, Source};
-use crate::units::{parse_percent, parse_share};
 use crate::verify::Level;
 
 /// Splits named by the user, with their directories below the source's root.

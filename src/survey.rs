@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{Kind, Result};
+use crate::base::error::{Kind, Result};
+use crate::base::signal::Stop;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::record::ShardRecord;
 use crate::report::figures::Figures;
 use crate::report::{Dataset, Split};
-use crate::signal::Stop;
 use crate::store::{Sink, at_once};
 
 /// What one row takes while its index is read: the file, its columns, and the row itself.

@@ -10,11 +10,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::base::buffer::Buffer;
+use crate::base::checksum::{Scanner, crc_text};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::signal::Stop;
+use crate::base::version;
 use crate::beside;
-use crate::buffer::Buffer;
-use crate::checksum::{Scanner, crc_text};
 use crate::compress::{Frames, Raw, unpack};
-use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::foreign;
 use crate::format::check::check;
 use crate::format::{Finding, Watch};
@@ -29,9 +31,7 @@ use crate::record::{
 use crate::resume::{self, Stored};
 use crate::sample::{Sample, key_hash};
 use crate::scan::{Entry, Scan};
-use crate::signal::Stop;
 use crate::store::{Kept, Sink, Source, at_once};
-use crate::version;
 
 /// How deep a verification looks; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -4,12 +4,12 @@ use std::io::{self, Read, Write};
 
 use super::find::{Found, find};
 use super::summary::Summary;
-use crate::checksum::{Scanner, crc_text};
+use crate::base::checksum::{Scanner, crc_text};
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::image_field;
 use crate::compress::unpack;
-use crate::error::{Error, Kind, Result};
 use crate::format::tfrecord::is_image;
 use crate::manifest::{Manifest, ShardEntry};
-use crate::probe::image_field;
 use crate::recipe::Compression;
 use crate::record::{FieldRecord, SampleRecord};
 use crate::settings::{Part, Running};

@@ -3,7 +3,7 @@
 use super::convert;
 use super::plan::planned_source;
 use super::summary::Summary;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::growth::{Growth, OnChange};
 use crate::manifest::Manifest;
 use crate::policy::Policy;

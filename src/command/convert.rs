@@ -4,7 +4,7 @@ use super::plan::{Since, Standing};
 use super::publish::finish;
 use super::summary::Summary;
 use super::{pack, plan, way};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::policy::Policy;
 use crate::resume;
 use crate::scheduler::Worker;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, Kind, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::record::{SampleRecord, ShardRecord};
 use crate::sample::{key, split_extension};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::summary::Summary;
 use super::way;
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::foreign;
 use crate::index::{self, Described};
 use crate::manifest::Manifest;

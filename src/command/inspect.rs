@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use super::find::{Found, find};
 use super::summary::Summary;
-use crate::checksum::crc_text;
-use crate::error::{Error, Result};
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Result};
+use crate::base::units::{bytes_text, classes, count_text, counted};
 use crate::manifest::{Manifest, ShardEntry};
 use crate::record::{SampleRecord, label_number};
 use crate::settings::Running;
 use crate::store;
-use crate::units::{bytes_text, classes, count_text, counted};
 
 /// Classes listed by name.
 const NAMED: usize = 10;

@@ -3,8 +3,9 @@
 use super::plan::planned_source;
 use super::publish::finish;
 use super::summary::Summary;
+use crate::base::error::{Error, Result};
+use crate::base::units::{count_text, counted};
 use crate::budget::Budget;
-use crate::error::{Error, Result};
 use crate::offenders::Offender;
 use crate::pipeline::{self, Refused, Run};
 use crate::policy::Policy;
@@ -13,7 +14,6 @@ use crate::resume::{self, Stored};
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Running};
 use crate::store::{self, Sink, Source};
-use crate::units::{count_text, counted};
 
 /// Packs this worker's part of the destination's plan.
 pub fn run(

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use super::summary::Summary;
 use super::way;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::signal::Stop;
+use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
 use crate::beside;
-use crate::error::{Error, Kind, Result};
 use crate::file::{self, Problems};
 use crate::growth::{Grown, OnChange, Published, grow, start_over, still_holds};
 use crate::history::Changes;
@@ -17,9 +19,7 @@ use crate::recipe::{Compression, Format, Recipe};
 use crate::resume::{self, Stored};
 use crate::scan::{Rules, Scan, scan};
 use crate::settings::{Planning, Running, Told};
-use crate::signal::Stop;
 use crate::store::{self, Sink, Source};
-use crate::units::{bytes_text, classes, count_text, counted, seconds_text};
 
 /// Odd files named in a dry run.
 const NAMED: usize = 5;

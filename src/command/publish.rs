@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::summary::Summary;
 use super::way;
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::file;
 use crate::manifest::MANIFEST;
 use crate::publish::publish;

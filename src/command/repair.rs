@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::plan::planned_source;
 use super::summary::Summary;
-use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::units::counted;
 use crate::listing::Listing;
 use crate::manifest::{Manifest, ShardEntry};
 use crate::plan::Draft;
@@ -15,7 +16,6 @@ use crate::sample::{Field, FilePath};
 use crate::scan::scan;
 use crate::settings::{Running, rules_of};
 use crate::store::{self, Sink, Source};
-use crate::units::counted;
 
 /// Repairs `destination`, with shards made again from `source`.
 pub fn run(

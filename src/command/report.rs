@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::summary::Summary;
-use crate::error::{Error, Kind, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::file;
 use crate::manifest::Manifest;
 use crate::report::run::Run;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::print;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::base::units::{bytes_text, count_text, counted, seconds_text};
 use crate::file;
 use crate::history::{Changes, History, Setup};
 use crate::progress::Counters;
 use crate::record::Remark;
-use crate::units::{bytes_text, count_text, counted, seconds_text};
 
 /// Skipped or odd samples shown to people; programs get them all.
 const SHOWN: usize = 10;

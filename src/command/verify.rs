@@ -7,15 +7,15 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::summary::Summary;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::units::{bytes_text, count_text, counted};
+use crate::base::version;
 use crate::budget::{Overhead, divide_verification};
-use crate::error::{Error, Kind, Result};
 use crate::manifest::{Manifest, STATE};
 use crate::scan::scan;
 use crate::settings::{Partly, Running, rules_of};
 use crate::store::{self, Sink};
-use crate::units::{bytes_text, count_text, counted};
 use crate::verify::{Against, Level, Portion, Report, Verification};
-use crate::version;
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -173,7 +173,7 @@ pub fn run(
         let text = serde_json::to_string_pretty(&whole);
         format!(
             "{}\n",
-            text.map_err(|error| crate::error::Error::failed(error.to_string()))?
+            text.map_err(|error| crate::base::error::Error::failed(error.to_string()))?
         )
     } else {
         render(&report, &sink.to_string(), manifest.as_ref(), level)

@@ -1,6 +1,6 @@
 //! Files of somebody else where reader indexes are to be: refused before anything is written, or moved out of the way by `--replace`.
 
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::index::{self, Described};
 use crate::manifest::Manifest;
 use crate::plan::Plan;

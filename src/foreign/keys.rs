@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::record::{SampleRecord, ShardRecord};
 use crate::sample::key_hash;
 use crate::store::Sink;

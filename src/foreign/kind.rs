@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::base::error::{Error, Result};
 use crate::compress::packed_as;
-use crate::error::{Error, Result};
 use crate::format::tfrecord::begins_record;
 use crate::recipe::{Compression, Format};
 use crate::store::{Sink, at_once};

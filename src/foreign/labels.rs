@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::kind::ForeignShard;
 use super::walk::{MAX_CLASSES, Walked};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::recipe::Format;
 use crate::record::{NO_LABEL, SampleRecord, ShardRecord};
 use crate::sample::show;

@@ -14,8 +14,9 @@ use std::io::Read;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::signal::Stop;
 use crate::format::Finding;
 use crate::index::{self, Splits};
 use crate::manifest::{MANIFEST_KIND, Manifest, STATE, ShardEntry, SplitEntry};
@@ -24,7 +25,6 @@ use crate::recipe::{Compression, Cut, Format, Missing, Names, Order, Recipe};
 use crate::record::{Footer, ShardRecord};
 use crate::sample::hex;
 use crate::scan::{ONLY_SPLIT, SPLIT_NAMES};
-use crate::signal::Stop;
 use crate::store::{Sink, at_once};
 use keys::Keys;
 use labels::{Labels, Said};

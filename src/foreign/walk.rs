@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use super::recipe;
+use crate::base::error::{Error, Result};
 use crate::compress::{Raw, unpack};
-use crate::error::{Error, Result};
 use crate::format::{Finding, Visit};
 use crate::recipe::{Compression, Cut, Format};
 use crate::record::{NO_LABEL, SampleRecord};

@@ -7,8 +7,8 @@ use std::io;
 use serde::Serialize;
 
 use super::{About, Body, Layout, Out, Spot, Watch};
-use crate::checksum::{SCAN_BYTES, Scanner, crc_text};
-use crate::error::{Error, Result};
+use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
+use crate::base::error::{Error, Result};
 use crate::recipe::Names;
 use crate::record::{FieldRecord, ShardRecord};
 use crate::sample::show;

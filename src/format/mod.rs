@@ -10,9 +10,9 @@ pub mod tfrecord;
 
 use std::io::Read;
 
-use crate::buffer::Pieces;
-use crate::error::Result;
-use crate::probe::ImageInfo;
+use crate::base::buffer::Pieces;
+use crate::base::error::Result;
+use crate::base::image::ImageInfo;
 use crate::recipe::{Compression, Format, Names, Recipe};
 use crate::record::{FieldRecord, SampleRecord};
 use crate::sample::{NO_PATH, Sample, SourcePath};
@@ -301,7 +301,7 @@ pub trait Layout: Send + Sync {
         _shard: &mut (dyn Read + Send),
         _visit: &mut dyn Visit,
     ) -> std::io::Result<()> {
-        Err(std::io::Error::other(crate::error::Error::usage(
+        Err(std::io::Error::other(crate::base::error::Error::usage(
             "files of this format describe themselves: read them with its own tools",
         )))
     }
@@ -326,9 +326,9 @@ pub trait Layout: Send + Sync {
 mod test {
     use super::check::check as check_shard;
     use super::*;
-    use crate::checksum::{Digest, Scanner};
+    use crate::base::checksum::{Digest, Scanner};
+    use crate::base::image::ImageFormat;
     use crate::compress::Compressor;
-    use crate::probe::ImageFormat;
     use crate::recipe::Compression;
     use crate::record::ShardRecord;
     use proptest::prelude::*;

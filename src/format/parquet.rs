@@ -26,8 +26,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{About, Body, Late, Layout, Limits, Out, Packer, Placed, Spot};
-use crate::error::{Error, Kind, Result};
-use crate::probe::image_field;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::image_field;
 use crate::recipe::Names;
 use crate::record::FieldRecord;
 

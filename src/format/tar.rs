@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::check::END;
 use super::{About, Body, Finding, HELD_BYTES, Layout, Limits, Out, Packer, Placed, Spot, Visit};
-use crate::error::{Error, Result};
-use crate::probe::{Validate, image_field, probe};
+use crate::base::error::{Error, Result};
+use crate::base::image::{Validate, image_field, probe};
 use crate::recipe::{Names, Recipe};
 use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
 use crate::sample::{SourcePath, show};

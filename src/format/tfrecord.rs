@@ -13,8 +13,8 @@ use prost::encoding::{encode_varint, encoded_len_varint};
 
 use super::check::CHECKSUM;
 use super::{About, Body, Finding, Layout, Limits, Out, Packer, Placed, Spot, Visit};
-use crate::error::{Error, Kind, Result};
-use crate::probe::{ImageFormat, ImageInfo, Validate, image_field, probe};
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::{ImageFormat, ImageInfo, Validate, image_field, probe};
 use crate::recipe::{Names, Recipe, Schema};
 use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
 use crate::sample::SourcePath;

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::{Common, Exporter, Facts, File, Splits, json, plain_tar};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::recipe::Recipe;
 use crate::record::ShardRecord;

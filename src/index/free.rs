@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{Exporter, directory, exporter};
-use crate::error::{Error, Result, unless_damaged};
+use crate::base::error::{Error, Result, unless_damaged};
 use crate::manifest::{Manifest, SNAPSHOT_DIR};
 use crate::recipe::Recipe;
 use crate::record::ShardRecord;

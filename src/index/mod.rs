@@ -13,10 +13,10 @@ mod wids;
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result};
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::{ImageFormat, image_field};
 use crate::manifest::{IndexFile, Manifest, ShardEntry};
-use crate::probe::{ImageFormat, image_field};
 use crate::recipe::{Compression, Format, Recipe};
 use crate::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::store::{Sink, at_once};

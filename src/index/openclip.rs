@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Exporter, Facts, File, Splits, base, directory, json, timm};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::manifest::Manifest;
 use crate::recipe::Recipe;
 

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json as value};
 
 use super::{Exporter, Facts, File, Splits, json};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::manifest::{Manifest, SplitEntry};
 use crate::recipe::{Compression, Format, Missing, Recipe};
 use crate::sample::show;

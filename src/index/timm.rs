@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Exporter, Facts, File, Splits, common_directory, json, splits};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::recipe::{Compression, Format, Recipe};
 

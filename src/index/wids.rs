@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::{Exporter, Facts, File, Splits, json, plain_tar};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::manifest::Manifest;
 use crate::recipe::Recipe;
 

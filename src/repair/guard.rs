@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use crate::base::checksum::{crc_from_text, crc_text};
+use crate::base::error::Result;
 use crate::beside;
 use crate::card;
-use crate::checksum::{crc_from_text, crc_text};
-use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
 

@@ -17,11 +17,12 @@ use guard::Guard;
 use rebuild::{Damaged, Rebuild, Supply, Wanted};
 use truth::Copy;
 
+use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::signal::Stop;
 use crate::beside;
 use crate::budget::{Budget, Overhead, divide_repair};
-use crate::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::compress::Frames;
-use crate::error::{Error, Kind, Result, unless_damaged};
 use crate::file::Problems;
 use crate::foreign;
 use crate::format::tfrecord::is_image;
@@ -38,7 +39,6 @@ use crate::recipe::{Compression, Format, Recipe};
 use crate::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::resume::{self, Stored};
 use crate::sample::Sample;
-use crate::signal::Stop;
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
 use crate::verify::{Level, Portion, Report, Verification};
 
@@ -843,7 +843,7 @@ fn row_of(recipe: &Recipe, walked: SampleRecord, sample: &Sample) -> Option<Samp
             read.then_some(field)
         }
     };
-    let looked = recipe.validate != crate::probe::Validate::None;
+    let looked = recipe.validate != crate::base::image::Validate::None;
     Some(SampleRecord {
         key: sample.key.clone(),
         label: sample.label,

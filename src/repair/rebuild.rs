@@ -8,22 +8,22 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 use super::salvage::{Cursor, Later, Losses, Remains, is_filling};
-use crate::buffer::{Buffer, Pieces};
-use crate::checksum::Digest;
+use crate::base::buffer::{Buffer, Pieces};
+use crate::base::checksum::Digest;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::image::image_field;
+use crate::base::signal::Stop;
+use crate::base::units::{count_text, counted};
 use crate::compress::{Compressor, Packed};
-use crate::error::{Error, Kind, Result};
 use crate::format::{About, Body, Layout, Packer};
 use crate::listing::Listing;
 use crate::lookahead::{Content, Fetched, Lookahead};
 use crate::manifest::{Manifest, ShardEntry};
-use crate::probe::image_field;
 use crate::progress::Counters;
 use crate::recipe::filling;
 use crate::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::sample::{Field, Sample, SourcePath, sidecar_field, split_extension};
-use crate::signal::Stop;
 use crate::store::{ShardWriter, Sink, Source};
-use crate::units::{count_text, counted};
 
 /// Lost samples of a shard that are named.
 const NAMED: usize = 20;

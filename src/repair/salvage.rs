@@ -5,10 +5,10 @@
 use std::cell::RefCell;
 use std::io;
 
-use crate::buffer::{Buffer, Pieces};
-use crate::checksum::{SCAN_BYTES, Scanner};
+use crate::base::buffer::{Buffer, Pieces};
+use crate::base::checksum::{SCAN_BYTES, Scanner};
+use crate::base::error::{Error, Kind, Result};
 use crate::compress::unpack;
-use crate::error::{Error, Kind, Result};
 use crate::recipe::{Compression, filling};
 use crate::record::{FieldRecord, FrameRecord, SampleRecord, ShardRecord};
 use crate::store::{Ranges, Sink};

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use super::guard::Guard;
-use crate::checksum::crc_text;
-use crate::error::{Error, Kind, Result, unless_damaged};
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::index;
 use crate::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::record::{Footer, Remark, index_name};

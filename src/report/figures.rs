@@ -329,7 +329,7 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::{ImageFormat, ImageInfo};
+    use crate::base::image::{ImageFormat, ImageInfo};
     use crate::record::FieldRecord;
     use proptest::prelude::*;
 

@@ -14,8 +14,8 @@ use self::chart::{Frame, Tick};
 use self::figures::{Extreme, Figures, Histogram};
 use self::html::{Html, lines, text};
 use self::run::Run;
+use crate::base::units::{bytes_text, classes as classes_text, count_text, counted, seconds_text};
 use crate::record::Remark;
-use crate::units::{bytes_text, classes as classes_text, count_text, counted, seconds_text};
 
 const STYLE: &str = include_str!("page.css");
 /// With more classes than this, only the smallest and largest are named.
@@ -1094,8 +1094,8 @@ fn spread(starts: &[u64], name: impl Fn(u64) -> String) -> Vec<Tick> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::image::{ImageFormat, ImageInfo};
     use crate::history::{Changes, History, Phase, Point, Setup};
-    use crate::probe::{ImageFormat, ImageInfo};
     use crate::record::{FieldRecord, SampleRecord};
     use crate::sample::SourcePath;
     use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! The local file system as source and sink.
 //!
-//! Reading: opens are deep when they are slow and inline when they are not (see [`crate::reactor`]); every file is checked
+//! Reading: opens are deep when they are slow and inline when they are not (see [`crate::base::reactor`]); every file is checked
 //! against its planned size and time after its last byte. Writing: temporary name, write, fsync, rename, fsync of the directory.
 
 use std::fs::{self, File, OpenOptions};
@@ -15,12 +15,12 @@ use bytes::Bytes;
 use rustix::fs::Advice;
 
 use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, Steps, check_name};
-use crate::buffer::{Buffer, Buffers, allocated};
-use crate::error::{Error, Kind, Result, reason};
+use crate::base::buffer::{Buffer, Buffers, allocated};
+use crate::base::error::{Error, Kind, Result, reason};
+use crate::base::reactor::{Pending, Reactor};
+use crate::base::unique;
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
-use crate::reactor::{Pending, Reactor};
 use crate::sample::{Field, FilePath, SourcePath, Version, show};
-use crate::unique;
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
 const READS: usize = 256;

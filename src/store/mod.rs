@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::buffer::Buffer;
-use crate::error::{Error, Result};
+use crate::base::buffer::Buffer;
+use crate::base::error::{Error, Result};
+use crate::base::reactor::Pending;
+use crate::base::signal::Stop;
 use crate::listing::Listing;
 use crate::progress::Counters;
-use crate::reactor::Pending;
 use crate::sample::Field;
-use crate::signal::Stop;
 
 pub use crate::name::check_name;
 pub use ranges::{PIECE_BYTES, Ranges};
@@ -36,7 +36,7 @@ pub trait Source: fmt::Display + Send + Sync {
 
     /// Starts reading and checksumming one file and returns at once.
     ///
-    /// The bytes are exactly the planned ones or the read fails with [`crate::error::Kind::Source`]: a file that
+    /// The bytes are exactly the planned ones or the read fails with [`crate::base::error::Kind::Source`]: a file that
     /// changed after planning must not slip in.
     fn start(&self, field: &Field) -> Pending<Buffer>;
 
@@ -382,7 +382,7 @@ mod tests {
         let Err(error) = source("gs://bucket/x", &access) else {
             panic!("opened")
         };
-        assert_eq!(error.kind(), crate::error::Kind::Usage);
+        assert_eq!(error.kind(), crate::base::error::Kind::Usage);
     }
 
     /// What every sink owes its callers; each backend runs it on an empty destination.
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(range(200_000, 0).unwrap(), "");
         for (offset, length) in [(199_999, 2), (u64::MAX, 1), (0, usize::MAX)] {
             let error = range(offset, length).unwrap_err();
-            assert_eq!(error.kind(), crate::error::Kind::Damage);
+            assert_eq!(error.kind(), crate::base::error::Kind::Damage);
         }
         for name in ["../x", "/x", "a/../../x"] {
             assert!(sink.put(name, b"").is_err() && sink.get(name).is_err());
@@ -496,7 +496,7 @@ mod tests {
 
         change();
         let refused = |error: Error, name: &str| {
-            assert_eq!(error.kind(), crate::error::Kind::Source);
+            assert_eq!(error.kind(), crate::base::error::Kind::Source);
             assert!(error.to_string().contains(name), "{error}");
         };
         let changed = source.start(&field).wait();

@@ -11,7 +11,7 @@ pub const PIECE_BYTES: u64 = 8 << 20;
 
 /// Reads the bytes `at..end` of an object, a piece of at most 8 MiB at a time, which is what it holds.
 ///
-/// What the store refuses comes through as the store's own [`crate::error::Error`]; an object that ends before `end` is damage.
+/// What the store refuses comes through as the store's own [`crate::base::error::Error`]; an object that ends before `end` is damage.
 pub struct Ranges<'a> {
     sink: &'a dyn Sink,
     name: &'a str,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::together::writes;
 use super::*;
-use crate::error::Kind;
+use crate::base::error::Kind;
 
 /// At each of its points `verb` stands still while others publish a later state. Whoever comes last, and whether it is killed as soon as it
 /// has done what it was about to do: after one more run everything is that of the newest snapshot.

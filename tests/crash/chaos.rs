@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::*;
-use crate::error::Kind;
+use crate::base::error::Kind;
 use crate::store::at_once;
 
 /// Seeds tried when nothing is said.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use super::*;
-use crate::error::Kind;
+use crate::base::error::Kind;
 use crate::store::at_once;
 
 /// What the system says, what that makes of a run that does not get over it, and what the run says.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::*;
-use crate::error::Kind;
+use crate::base::error::Kind;
 use crate::manifest::{IndexFile, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
 use crate::name::ObjectName;
 use crate::plan::{Base, PLAN_KIND, Plan, ShardPlan};

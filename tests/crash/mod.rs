@@ -22,10 +22,10 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tempfile::TempDir;
 
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Result};
 use crate::beside;
-use crate::checksum::crc_text;
 use crate::command;
-use crate::error::{Error, Result};
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::gc::{Rules, collect};
 use crate::growth::OnChange;

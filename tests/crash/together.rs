@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use super::*;
-use crate::error::Kind;
+use crate::base::error::Kind;
 use crate::faulty_store::When;
 use crate::manifest::Manifest;
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::error::Kind;
+use crate::base::error::Kind;
 use crate::store::{Step, Steps};
 
 /// What happens to the source.

@@ -11,12 +11,12 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
 use shardpack::compress::{Frames, unpack};
 use shardpack::foreign;
 use shardpack::labels::Labels;
 use shardpack::manifest::Manifest;
 use shardpack::plan::parse_line;
-use shardpack::probe::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
 use shardpack::recipe::{Compression, Format};
 use shardpack::record::{Footer, ShardRecord};
 use shardpack::report::run::Run;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use shardpack::base::signal::Stop;
 use shardpack::manifest::Manifest;
 use shardpack::progress::Counters;
-use shardpack::signal::Stop;
 use shardpack::store::{Access, sink};
 use shardpack::verify::{Level, Portion, Verification};
 

@@ -3,26 +3,17 @@
 
 #![allow(dead_code)]
 
-#[path = "../../src/buffer.rs"]
-pub mod buffer;
-#[path = "../../src/error.rs"]
-pub mod error;
 #[path = "../../src/store/s3/link.rs"]
 mod link;
 #[path = "../../src/lookahead.rs"]
 pub mod lookahead;
 #[path = "../../src/store/s3/pace.rs"]
 mod pace;
-#[path = "../../src/reactor.rs"]
-pub mod reactor;
-pub mod sync;
+
+pub mod base;
 
 pub mod budget {
     pub const STREAM_ABOVE_BYTES: u64 = 40;
-}
-
-pub mod probe {
-    pub const TAIL_BYTES: usize = 8;
 }
 
 pub mod sample {
@@ -50,8 +41,8 @@ pub mod sample {
 }
 
 pub mod store {
-    use crate::buffer::Buffer;
-    use crate::reactor::Pending;
+    use crate::base::buffer::Buffer;
+    use crate::base::reactor::Pending;
     use crate::sample::Field;
 
     /// What a lookahead asks of a source.
@@ -74,7 +65,7 @@ pub mod progress {
 
 /// A pace, which only the S3 store sees.
 #[derive(Clone)]
-pub struct Pace(sync::Arc<pace::Pace>);
+pub struct Pace(base::sync::Arc<pace::Pace>);
 
 impl Pace {
     pub fn new(most: usize) -> Self {
@@ -101,14 +92,14 @@ impl Pace {
 
 /// The bytes on their way to or from a server, which only the S3 store sees.
 #[derive(Clone)]
-pub struct Link(sync::Arc<link::Link>);
+pub struct Link(base::sync::Arc<link::Link>);
 
 /// A request's part of it.
 pub struct Share(link::Share);
 
 impl Link {
     pub fn new(first: u64) -> Self {
-        Self(link::Link::new(first, sync::Duration::from_secs(8)))
+        Self(link::Link::new(first, base::sync::Duration::from_secs(8)))
     }
 
     pub async fn share(&self, bytes: u64) -> Share {
@@ -127,7 +118,9 @@ impl Share {
 }
 
 /// A promise, which only stores may make.
-pub fn promise<T: Send + 'static>() -> (sync::oneshot::Sender<error::Result<T>>, reactor::Pending<T>)
-{
-    reactor::promise()
+pub fn promise<T: Send + 'static>() -> (
+    base::sync::oneshot::Sender<base::error::Result<T>>,
+    base::reactor::Pending<T>,
+) {
+    base::reactor::promise()
 }

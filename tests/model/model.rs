@@ -6,10 +6,10 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use shardpack_model::buffer::{Buffer, Buffers, Pieces};
-use shardpack_model::error::{Error, Result};
+use shardpack_model::base::buffer::{Buffer, Buffers, Pieces};
+use shardpack_model::base::error::{Error, Result};
+use shardpack_model::base::reactor::{Pending, Reactor};
 use shardpack_model::lookahead::{Content, Large, Lookahead};
-use shardpack_model::reactor::{Pending, Reactor};
 use shardpack_model::sample::{Field, Sample};
 use shardpack_model::store::Source;
 use shardpack_model::{Link, Pace, promise};

@@ -1,4 +1,4 @@
-//! What `src/sync.rs` is, by `shuttle`: each lock, wait and wake is a point where another thread may go on.
+//! What `src/base/sync.rs` is, by `shuttle`: each lock, wait and wake is a point where another thread may go on.
 
 pub use std::sync::PoisonError;
 pub use std::time::Duration;

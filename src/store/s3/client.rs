@@ -20,7 +20,7 @@ use super::credentials::{Keeper, Profiles};
 use super::proxy::Proxy;
 use super::tls::{http_client, trust};
 use super::watch::{Clock, Watched};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// What every other client assumes too; a bucket elsewhere says where it is.

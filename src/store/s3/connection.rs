@@ -21,10 +21,10 @@ use super::read::Times;
 use super::tls::speaks_tls;
 use super::trouble::{Sort, Trouble};
 use super::watch::{Clock, watched};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::base::reactor::{Pending, promise};
+use crate::base::signal::Stop;
 use crate::progress::Counters;
-use crate::reactor::{Pending, promise};
-use crate::signal::Stop;
 use crate::store::Access;
 
 /// Reads at once when nothing is said: at 150 ms each, 512 reads of 110 KB are 346 MB/s and 64 are 45.

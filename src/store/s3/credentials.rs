@@ -17,7 +17,7 @@ use aws_credential_types::provider::{ProvideCredentials, future};
 use aws_types::os_shim_internal::{Env, Fs};
 
 use super::trouble::{chain, short};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// New credentials are asked for so long before the old ones end, or in the last quarter of their life.
 const EARLY: Duration = Duration::from_secs(300);

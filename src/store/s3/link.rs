@@ -7,7 +7,7 @@
 
 use tokio::sync::Notify;
 
-use crate::sync::{Arc, Duration, Instant, Mutex, MutexGuard, PoisonError};
+use crate::base::sync::{Arc, Duration, Instant, Mutex, MutexGuard, PoisonError};
 
 /// Bytes on their way at first from the server: 300 pictures of 110 KB. To it they are fewer: the buffers of this machine swallow
 /// megabytes of each request, and what becomes of those cannot be seen.

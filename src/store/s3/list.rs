@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::Location;
 use super::connection::Connection;
 use super::trouble::Trouble;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::sample::{SourcePath, Version, show};
 

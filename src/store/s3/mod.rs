@@ -31,10 +31,10 @@ use self::read::{Ahead, Object, Ranges, Span};
 use self::trouble::Trouble;
 use self::write::{Put, Shard, Writes};
 use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, check_name};
-use crate::buffer::{Buffer, Buffers, allocated};
-use crate::error::{Error, Kind, Result};
+use crate::base::buffer::{Buffer, Buffers, allocated};
+use crate::base::error::{Error, Kind, Result};
+use crate::base::reactor::Pending;
 use crate::listing::Listing;
-use crate::reactor::Pending;
 use crate::sample::{Field, Version};
 
 /// The beginning of every location here.
@@ -576,7 +576,7 @@ impl S3Sink {
 mod tests {
     use super::connection::keep;
     use super::*;
-    use crate::reactor::promise;
+    use crate::base::reactor::promise;
     use crate::sample::FilePath;
 
     #[test]

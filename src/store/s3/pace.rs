@@ -5,8 +5,10 @@
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::base::sync::{
+    Arc, AtomicUsize, Duration, Instant, Mutex, MutexGuard, Ordering, PoisonError,
+};
 use crate::progress::Counters;
-use crate::sync::{Arc, AtomicUsize, Duration, Instant, Mutex, MutexGuard, Ordering, PoisonError};
 
 /// Reads at once before the first tick; more at a stroke are a storm of look-ups and connections.
 const FIRST_READS: usize = 128;

@@ -8,7 +8,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 use super::client::without_secrets;
 use super::credentials::environment;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// Where container agents tell whom to ask for credentials.
 const CONTAINER: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";

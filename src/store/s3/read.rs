@@ -16,9 +16,9 @@ use super::Location;
 use super::connection::Connection;
 use super::trouble::{Sort, Trouble};
 use super::watch;
-use crate::buffer::{Buffer, Buffers};
-use crate::error::Result;
-use crate::reactor::Pending;
+use crate::base::buffer::{Buffer, Buffers};
+use crate::base::error::Result;
+use crate::base::reactor::Pending;
 
 /// How a large object is read: in ranges of so many bytes, so many of them ahead of the reader.
 #[derive(Clone, Copy)]
@@ -317,7 +317,7 @@ pub(super) struct Ranges {
     current: Buffer,
     at: usize,
     buffers: Arc<Buffers>,
-    explain: fn(&Connection, &Object, &Trouble) -> crate::error::Error,
+    explain: fn(&Connection, &Object, &Trouble) -> crate::base::error::Error,
 }
 
 impl Ranges {
@@ -326,7 +326,7 @@ impl Ranges {
         object: Object,
         size: u64,
         ahead: Ahead,
-        explain: fn(&Connection, &Object, &Trouble) -> crate::error::Error,
+        explain: fn(&Connection, &Object, &Trouble) -> crate::base::error::Error,
     ) -> Self {
         Self {
             connection: Arc::clone(connection),

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use super::credentials::environment;
 use super::proxy::Proxy;
-use crate::error::{Error, Result, reason};
+use crate::base::error::{Error, Result, reason};
 
 /// Connections idle for longer are closed by S3's side; using one then is an error.
 const IDLE: Duration = Duration::from_secs(8);

@@ -8,7 +8,7 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use super::credentials::Unavailable;
-use crate::error::{Error, Kind};
+use crate::base::error::{Error, Kind};
 
 /// Longest piece of a server's message that is passed on, in characters.
 const MESSAGE_CHARS: usize = 200;

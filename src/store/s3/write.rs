@@ -20,8 +20,8 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use super::Location;
 use super::connection::{Call, Connection, S3Options};
 use super::trouble::{Sort, Trouble};
-use crate::error::{Error, Kind, Result};
-use crate::reactor::Pending;
+use crate::base::error::{Error, Kind, Result};
+use crate::base::reactor::Pending;
 use crate::store::ShardWriter;
 
 /// Bytes of a part: what reaches the full rate of a connection; larger only where 10,000 of them would not do.
@@ -797,8 +797,8 @@ impl ShardWriter for Shard {
             return Err(Error::failed(format!(
                 "{}: the parts have crc32 {}, the shard {}: this machine's memory is not to be trusted",
                 writes.location.object(&self.key),
-                crate::checksum::crc_text(sum),
-                crate::checksum::crc_text(crc32)
+                crate::base::checksum::crc_text(sum),
+                crate::base::checksum::crc_text(crc32)
             )));
         }
         let Some(upload) = self.upload.get() else {

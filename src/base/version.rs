@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::sample::show;
 
 /// A form in which something is stored.
@@ -108,7 +108,7 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::base::error::Kind;
 
     #[test]
     fn a_later_version_is_refused_with_both_versions_and_is_no_damage() {

@@ -9,9 +9,9 @@
 
 use std::collections::VecDeque;
 
-use crate::buffer::allocated;
-use crate::error::{Error, Result};
-use crate::sync::{
+use crate::base::buffer::allocated;
+use crate::base::error::{Error, Result};
+use crate::base::sync::{
     Arc, Builder, Condvar, Duration, Instant, Mutex, MutexGuard, PoisonError, oneshot, thread_time,
 };
 

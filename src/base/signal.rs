@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::error::{Error, Kind, Result};
+use crate::base::error::{Error, Kind, Result};
 
 /// How long a run may take to leave things tidy after a signal. What is then half written has a temporary name, and the
 /// next run removes it.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 
-use crate::sync::{Mutex, PoisonError};
+use crate::base::sync::{Mutex, PoisonError};
 
-use crate::error::Result;
+use crate::base::error::Result;
 
 /// Bytes that unused buffers of one source may hold together.
 const SPARE_BYTES: usize = 16 << 20;
