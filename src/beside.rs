@@ -13,7 +13,7 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::card;
 use crate::index::{self, File};
-use crate::manifest::{
+use crate::model::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,
 };
 use crate::store::{Kept, Sink, at_once};

@@ -225,8 +225,8 @@ fn group_memory(groups: &str, root: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::recipe::{Cut, Recipe};
     use crate::plan::PLAN_KIND;
-    use crate::recipe::{Cut, Recipe};
 
     const READER_BYTES: u64 = 40 << 10;
 

@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use crate::base::units::{bytes_text, classes, count_text, counted};
-use crate::manifest::{Manifest, SplitEntry};
-use crate::recipe::{Compression, Format};
+use crate::model::manifest::{Manifest, SplitEntry};
+use crate::model::recipe::{Compression, Format};
 
 /// Renders the card.
 pub fn render(manifest: &Manifest) -> String {

@@ -15,8 +15,8 @@ use crate::base::checksum::{Digest, SCAN_BYTES, Scanner, Sum};
 use crate::base::error::{Error, Kind, Result};
 use crate::budget::STREAM_ABOVE_BYTES;
 use crate::format::{Body, Out, Spot};
-use crate::recipe::Compression;
-use crate::record::{FrameRecord, ShardRecord};
+use crate::model::recipe::Compression;
+use crate::model::record::{FrameRecord, ShardRecord};
 use crate::store::Sink;
 
 /// A seekable frame ends before the sample that would bring it over this: small enough to be read for one sample, large enough
@@ -553,7 +553,7 @@ pub fn unpack<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::hex;
+    use crate::model::sample::hex;
     use proptest::prelude::*;
 
     const ALL: [Compression; 4] = [

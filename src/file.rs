@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::error::{Error, Result};
 use crate::base::unique;
-use crate::sample::{SourcePath, show};
+use crate::model::sample::{SourcePath, show};
 
 /// Writes a file whole, with the directory it is to be in: who opens it sees all of it, or what was there before. `flag` is for messages.
 pub fn write(flag: &str, path: &Path, content: &[u8]) -> Result<()> {

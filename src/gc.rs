@@ -13,8 +13,10 @@ use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::version;
 use crate::beside::{CARD, SUMS};
 use crate::index;
-use crate::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name, snapshot_number};
-use crate::record::index_name;
+use crate::model::manifest::{
+    MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name, snapshot_number,
+};
+use crate::model::record::index_name;
 use crate::resume::{self, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::base::error::{Error, Result};
 use crate::base::units::{Share, count_text, counted};
-use crate::offenders::{First, NAMED};
-use crate::sample::{Sample, SourcePath};
+use crate::model::offenders::{First, NAMED};
+use crate::model::sample::{Sample, SourcePath};
 
 /// What may be gone.
 #[derive(Clone, Debug, Default)]

@@ -12,15 +12,15 @@ use crate::base::units::{count_text, counted};
 use crate::budget::lists_at_once;
 use crate::file::Problems;
 use crate::gone::{Allowed, Gone};
-use crate::history::Changes;
 use crate::index;
-use crate::manifest::{Manifest, ShardEntry};
-use crate::name::ObjectName;
-use crate::offenders::{First, NAMED};
+use crate::model::history::Changes;
+use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::name::ObjectName;
+use crate::model::offenders::{First, NAMED};
+use crate::model::recipe::{Cut, Missing};
+use crate::model::sample::{Sample, SourcePath};
 use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
-use crate::recipe::{Cut, Missing};
 use crate::resume::{self, Stored};
-use crate::sample::{Sample, SourcePath};
 use crate::store::{Sink, at_once};
 
 /// What happens to shards whose samples changed or went.

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Result};
 use crate::base::image::TAIL_BYTES;
 use crate::base::reactor::Pending;
 use crate::budget::STREAM_ABOVE_BYTES;
-use crate::sample::{Field, Sample};
+use crate::model::sample::{Field, Sample};
 use crate::store::Source;
 
 /// A large file is read in pieces of so many bytes, the last of them shorter: as much as a request's latency is worth, and as an image's
@@ -533,8 +533,8 @@ impl Drop for Large<'_> {
 mod tests {
     use super::*;
     use crate::base::reactor::promise;
-    use crate::listing::Listing;
-    use crate::sample::{FilePath, Version};
+    use crate::model::listing::Listing;
+    use crate::model::sample::{FilePath, Version};
     use std::fmt;
     use std::sync::Mutex;
 

@@ -15,14 +15,14 @@ use crate::compress::{Compressor, Packed};
 use crate::file::Problems;
 use crate::format::{About, Body, Layout, Out, Packer};
 use crate::lookahead::{Content, Fetched, Large, Lookahead};
-use crate::offenders::{First, Offender};
+use crate::model::offenders::{First, Offender};
+use crate::model::policy::{Policy, Verdict};
+use crate::model::recipe::{Compression, filling};
+use crate::model::record::{Remark, SampleRecord, ShardRecord, index_name};
+use crate::model::sample::{Field, Sample};
 use crate::plan::ShardPlan;
-use crate::policy::{Policy, Verdict};
 use crate::progress::Counters;
-use crate::recipe::{Compression, filling};
-use crate::record::{Remark, SampleRecord, ShardRecord, index_name};
 use crate::resume::{self, Stored};
-use crate::sample::{Field, Sample};
 use crate::store::{Sink, Source};
 
 /// What packing needs to know and to touch.

@@ -16,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::format::{About, Layout};
-use crate::listing::{Problem, ProblemKind, render};
-use crate::name::ObjectName;
-use crate::recipe::{Cut, Missing, Names, Order, Recipe, filling};
-use crate::sample::{Field, Sample, SourcePath, hex};
+use crate::model::listing::{Problem, ProblemKind, render};
+use crate::model::name::ObjectName;
+use crate::model::recipe::{Cut, Missing, Names, Order, Recipe, filling};
+use crate::model::sample::{Field, Sample, SourcePath, hex};
 use crate::scan::{Entry, Notes, Scan};
 use crate::scheduler::Worker;
 
@@ -776,8 +776,8 @@ fn spread<T>(items: &[T], bytes: impl Fn(&T) -> u64, total: u64, shards: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listing::{Dir, Listing};
-    use crate::sample::Version;
+    use crate::model::listing::{Dir, Listing};
+    use crate::model::sample::Version;
     use crate::scan::{Rules, scan};
     use globset::GlobSet;
     use proptest::prelude::*;

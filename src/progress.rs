@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::units::{bytes_text, count_text, seconds_text};
 use crate::file;
-use crate::history::{History, Phase, Point};
+use crate::model::history::{History, Phase, Point};
 
 const BAR_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(10);

@@ -9,8 +9,10 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::version;
 use crate::beside::{self, catch_up};
 use crate::index::{self, File};
-use crate::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
-use crate::record::{Footer, Remark, ShardRecord, index_name};
+use crate::model::manifest::{
+    MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name,
+};
+use crate::model::record::{Footer, Remark, ShardRecord, index_name};
 use crate::resume::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
 

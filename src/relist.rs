@@ -5,11 +5,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::base::error::{Kind, Result};
-use crate::manifest::{Manifest, ShardEntry};
+use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::record::ShardRecord;
+use crate::model::sample::Sample;
 use crate::plan::lines_of;
-use crate::record::ShardRecord;
 use crate::resume::{self, Part, Stored, plan_file};
-use crate::sample::Sample;
 use crate::scan::Scan;
 use crate::store::Sink;
 use crate::verify::Report;

@@ -16,10 +16,10 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 use crate::base::version;
-use crate::manifest::{Manifest, STATE, snapshot_name};
+use crate::model::manifest::{Manifest, STATE, snapshot_name};
+use crate::model::record::{FOOTER_GUESS, Footer, index_name};
+use crate::model::sample::{Sample, hex, show};
 use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_line};
-use crate::record::{FOOTER_GUESS, Footer, index_name};
-use crate::sample::{Sample, hex, show};
 use crate::store::{Sink, at_once, check_name};
 
 /// Where claims lie.

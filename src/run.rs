@@ -10,7 +10,7 @@ use crate::base::signal::Stop;
 use crate::cli::{self, Verb};
 use crate::command::summary::Summary;
 use crate::file::Problems;
-use crate::history::Setup;
+use crate::model::history::Setup;
 use crate::progress::{Counters, Reporter, Show};
 use crate::settings::{FanOut, Running};
 use crate::{command, settings};

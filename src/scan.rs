@@ -14,8 +14,8 @@ use crate::base::image::image_field;
 use crate::file::Problems;
 use crate::format::Limits;
 use crate::labels::{Kind as LabelKind, Labels};
-use crate::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
-use crate::sample::{
+use crate::model::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
+use crate::model::sample::{
     Field, Sample, SourcePath, hex, is_plain, key, show, sidecar_field, split_extension,
 };
 
@@ -803,7 +803,7 @@ fn under<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::base::error::Kind;
-    use crate::sample::Version;
+    use crate::model::sample::Version;
 
     fn rules() -> Rules {
         Rules {

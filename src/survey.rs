@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::base::error::{Kind, Result};
 use crate::base::signal::Stop;
-use crate::manifest::{Manifest, ShardEntry};
-use crate::record::ShardRecord;
+use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::record::ShardRecord;
 use crate::report::figures::Figures;
 use crate::report::{Dataset, Split};
 use crate::store::{Sink, at_once};

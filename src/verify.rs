@@ -22,14 +22,14 @@ use crate::format::check::check;
 use crate::format::{Finding, Watch};
 use crate::index;
 use crate::lookahead::{Content, Large, Lookahead};
-use crate::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
-use crate::progress::Counters;
-use crate::recipe::{Compression, Missing, filling};
-use crate::record::{
+use crate::model::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
+use crate::model::recipe::{Compression, Missing, filling};
+use crate::model::record::{
     FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord, index_name,
 };
+use crate::model::sample::{Sample, key_hash};
+use crate::progress::Counters;
 use crate::resume::{self, Stored};
-use crate::sample::{Sample, key_hash};
 use crate::scan::{Entry, Scan};
 use crate::store::{Kept, Sink, Source, at_once};
 

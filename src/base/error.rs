@@ -1,6 +1,6 @@
 //! One error type: what happened, and what a caller can do about it.
 //!
-//! An error is classified where it is born, judged once in [`crate::policy`], and becomes an exit code once in `main`.
+//! An error is classified where it is born, judged once in [`crate::model::policy`], and becomes an exit code once in `main`.
 //! Messages are lower case without a full stop: object, expected, actual, and the remedy after a colon.
 
 use std::fmt;

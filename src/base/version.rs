@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use crate::base::error::{Error, Result};
-use crate::sample::show;
+use crate::model::sample::show;
 
 /// A form in which something is stored.
 #[derive(Clone, Copy, Debug)]

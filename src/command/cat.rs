@@ -9,9 +9,9 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
 use crate::compress::unpack;
 use crate::format::tfrecord::is_image;
-use crate::manifest::{Manifest, ShardEntry};
-use crate::recipe::Compression;
-use crate::record::{FieldRecord, SampleRecord};
+use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::recipe::Compression;
+use crate::model::record::{FieldRecord, SampleRecord};
 use crate::settings::{Part, Running};
 use crate::store::{self, Ranges, Sink};
 

@@ -5,7 +5,7 @@ use super::publish::finish;
 use super::summary::Summary;
 use super::{pack, plan, way};
 use crate::base::error::Result;
-use crate::policy::Policy;
+use crate::model::policy::Policy;
 use crate::resume;
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::error::{Error, Kind, Result};
-use crate::manifest::{Manifest, ShardEntry};
-use crate::record::{SampleRecord, ShardRecord};
-use crate::sample::{key, split_extension};
+use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::record::{SampleRecord, ShardRecord};
+use crate::model::sample::{key, split_extension};
 use crate::scan::field_name;
 use crate::settings::Running;
 use crate::store::{Sink, at_once};

@@ -7,7 +7,7 @@ use super::way;
 use crate::base::error::Result;
 use crate::foreign;
 use crate::index::{self, Described};
-use crate::manifest::Manifest;
+use crate::model::manifest::Manifest;
 use crate::publish::{add_indexes, commit};
 use crate::resume;
 use crate::settings::Running;

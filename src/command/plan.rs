@@ -11,11 +11,11 @@ use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text}
 use crate::beside;
 use crate::file::{self, Problems};
 use crate::growth::{Grown, OnChange, Published, grow, start_over, still_holds};
-use crate::history::Changes;
-use crate::manifest::{MANIFEST, Manifest};
+use crate::model::history::Changes;
+use crate::model::manifest::{MANIFEST, Manifest};
+use crate::model::recipe::{Compression, Format, Recipe};
 use crate::plan::{Draft, Ordered, Plan};
 use crate::publish;
-use crate::recipe::{Compression, Format, Recipe};
 use crate::resume::{self, Stored};
 use crate::scan::{Rules, Scan, scan};
 use crate::settings::{Planning, Running, Told};

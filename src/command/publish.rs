@@ -8,10 +8,10 @@ use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
 use crate::file;
-use crate::manifest::MANIFEST;
+use crate::model::manifest::MANIFEST;
+use crate::model::sample::hex;
 use crate::publish::publish;
 use crate::resume::{self, Stored};
-use crate::sample::hex;
 use crate::settings::Running;
 use crate::store::{self, Sink};
 

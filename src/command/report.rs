@@ -5,7 +5,7 @@ use std::path::Path;
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::file;
-use crate::manifest::Manifest;
+use crate::model::manifest::Manifest;
 use crate::report::run::Run;
 use crate::report::{Dataset, page};
 use crate::settings::Running;

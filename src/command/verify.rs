@@ -11,7 +11,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
 use crate::base::version;
 use crate::budget::{Overhead, divide_verification};
-use crate::manifest::{Manifest, STATE};
+use crate::model::manifest::{Manifest, STATE};
 use crate::scan::scan;
 use crate::settings::{Partly, Running, rules_of};
 use crate::store::{self, Sink};

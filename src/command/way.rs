@@ -2,9 +2,9 @@
 
 use crate::base::error::Result;
 use crate::index::{self, Described};
-use crate::manifest::Manifest;
+use crate::model::manifest::Manifest;
+use crate::model::record::index_name;
 use crate::plan::Plan;
-use crate::record::index_name;
 use crate::settings::Running;
 use crate::store::Sink;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::base::error::{Error, Result};
-use crate::record::{SampleRecord, ShardRecord};
-use crate::sample::key_hash;
+use crate::model::record::{SampleRecord, ShardRecord};
+use crate::model::sample::key_hash;
 use crate::store::Sink;
 
 /// Keys named in a message.

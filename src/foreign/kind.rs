@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::base::error::{Error, Result};
 use crate::compress::packed_as;
 use crate::format::tfrecord::begins_record;
-use crate::recipe::{Compression, Format};
+use crate::model::recipe::{Compression, Format};
 use crate::store::{Sink, at_once};
 
 /// First bytes of a file that tell what it is.

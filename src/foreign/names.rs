@@ -20,7 +20,7 @@ fn first_unique<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {
 
 /// Index names by shard: after the file alone where that is enough, after the whole path where two files have one name.
 pub(super) fn index_names(shards: &[&str]) -> Vec<String> {
-    let plain = |shard: &&str| crate::record::index_name(shard);
+    let plain = |shard: &&str| crate::model::record::index_name(shard);
     let whole = |shard: &&str| format!("index/{}.parquet", shard.replace('/', "--"));
     let numbered = |number: usize| format!("index/{number:06}.parquet");
     first_unique([

@@ -7,8 +7,8 @@ use super::recipe;
 use crate::base::error::{Error, Result};
 use crate::compress::{Raw, unpack};
 use crate::format::{Finding, Visit};
-use crate::recipe::{Compression, Cut, Format};
-use crate::record::{NO_LABEL, SampleRecord};
+use crate::model::recipe::{Compression, Cut, Format};
+use crate::model::record::{NO_LABEL, SampleRecord};
 
 /// Labels beyond this are taken for damage, not for classes, and as many names for texts.
 pub(super) const MAX_CLASSES: u32 = 1_000_000;

@@ -13,9 +13,9 @@ use std::io::Read;
 use crate::base::buffer::Pieces;
 use crate::base::error::Result;
 use crate::base::image::ImageInfo;
-use crate::recipe::{Compression, Format, Names, Recipe};
-use crate::record::{FieldRecord, SampleRecord};
-use crate::sample::{NO_PATH, Sample, SourcePath};
+use crate::model::recipe::{Compression, Format, Names, Recipe};
+use crate::model::record::{FieldRecord, SampleRecord};
+use crate::model::sample::{NO_PATH, Sample, SourcePath};
 
 pub use check::Finding;
 
@@ -227,7 +227,7 @@ const HELD_BYTES: usize = 4 << 20;
 /// Learns what a walk through a shard that nobody recorded meets.
 pub trait Visit {
     /// A sample, in shard order; and the name of its class, where the shard says it. Its label is
-    /// [`NO_LABEL`](crate::record::NO_LABEL) where the shard says no number.
+    /// [`NO_LABEL`](crate::model::record::NO_LABEL) where the shard says no number.
     fn sample(&mut self, row: SampleRecord, class: Option<String>);
     /// Damage.
     fn found(&mut self, finding: Finding);
@@ -329,8 +329,8 @@ mod test {
     use crate::base::checksum::{Digest, Scanner};
     use crate::base::image::ImageFormat;
     use crate::compress::Compressor;
-    use crate::recipe::Compression;
-    use crate::record::ShardRecord;
+    use crate::model::recipe::Compression;
+    use crate::model::record::ShardRecord;
     use proptest::prelude::*;
 
     /// Key, label, and name and content of each read field of some samples.

@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 use super::{About, Body, Late, Layout, Limits, Out, Packer, Placed, Spot};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
-use crate::recipe::Names;
-use crate::record::FieldRecord;
+use crate::model::recipe::Names;
+use crate::model::record::FieldRecord;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Content of a row group at most, unless one sample alone has more; what HuggingFace's writer and viewer go by.

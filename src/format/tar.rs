@@ -12,9 +12,9 @@ use super::check::END;
 use super::{About, Body, Finding, HELD_BYTES, Layout, Limits, Out, Packer, Placed, Spot, Visit};
 use crate::base::error::{Error, Result};
 use crate::base::image::{Validate, image_field, probe};
-use crate::recipe::{Names, Recipe};
-use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
-use crate::sample::{SourcePath, show};
+use crate::model::recipe::{Names, Recipe};
+use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
+use crate::model::sample::{SourcePath, show};
 
 const BLOCK: usize = 512;
 const END_BYTES: usize = 2 * BLOCK;
@@ -461,7 +461,7 @@ mod tests {
         let (bytes, record) = pack(&tar(), &vector());
         assert_eq!(bytes.len(), 6144);
         assert_eq!(
-            crate::sample::hex(&Md5::digest(&bytes)),
+            crate::model::sample::hex(&Md5::digest(&bytes)),
             "2edd3712840a8f14740a2c561554166f"
         );
         assert_eq!(&bytes[148..156], b"007154\0 ");

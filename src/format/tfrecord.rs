@@ -15,9 +15,9 @@ use super::check::CHECKSUM;
 use super::{About, Body, Finding, Layout, Limits, Out, Packer, Placed, Spot, Visit};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::{ImageFormat, ImageInfo, Validate, image_field, probe};
-use crate::recipe::{Names, Recipe, Schema};
-use crate::record::{FieldRecord, NO_LABEL, SampleRecord};
-use crate::sample::SourcePath;
+use crate::model::recipe::{Names, Recipe, Schema};
+use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
+use crate::model::sample::SourcePath;
 
 /// Protobuf's limit for one message, with room for the features around a content.
 const MAX_FIELD: u64 = (1 << 31) - (1 << 20);
@@ -208,7 +208,7 @@ impl TfRecord {
         if self.schema == Schema::Tfds {
             return vec![("file_name", bytes(base)), ("label", int(label))];
         }
-        let (_, extension) = crate::sample::split_extension(base);
+        let (_, extension) = crate::model::sample::split_extension(base);
         let named = image_field(extension).and_then(ImageFormat::of_extension);
         let format = about.image.map(|image| image.format).or(named);
         let format = format
@@ -538,7 +538,7 @@ fn walk(
                 }
             }
         }
-        visit.sample(row, class.map(|class| crate::sample::show(&class)));
+        visit.sample(row, class.map(|class| crate::model::sample::show(&class)));
         offset = end;
     }
     Ok(())
@@ -649,7 +649,7 @@ mod tests {
     use super::*;
     use crate::format::test::walk as walk_through;
     use crate::format::test::{Members, check, names, pack, samples};
-    use crate::sample::{hex, unhex};
+    use crate::model::sample::{hex, unhex};
     use proptest::prelude::*;
 
     fn layout(schema: Schema) -> TfRecord {

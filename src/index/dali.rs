@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use super::{Exporter, stem};
-use crate::recipe::{Compression, Format, Recipe};
-use crate::record::ShardRecord;
+use crate::model::recipe::{Compression, Format, Recipe};
+use crate::model::record::ShardRecord;
 
 pub(super) struct Dali;
 

@@ -7,9 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Common, Exporter, Facts, File, Splits, json, plain_tar};
 use crate::base::error::{Error, Result};
-use crate::manifest::{Manifest, ShardEntry, SplitEntry};
-use crate::recipe::Recipe;
-use crate::record::ShardRecord;
+use crate::model::manifest::{Manifest, ShardEntry, SplitEntry};
+use crate::model::recipe::Recipe;
+use crate::model::record::ShardRecord;
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
@@ -255,7 +255,7 @@ fn uuid(plan: &str) -> String {
     let mut bytes: [u8; 16] = std::array::from_fn(|i| Sha256::digest(plan.as_bytes())[i]);
     bytes[6] = bytes[6] & 0x0F | 0x80;
     bytes[8] = bytes[8] & 0x3F | 0x80;
-    let hex = crate::sample::hex(&bytes);
+    let hex = crate::model::sample::hex(&bytes);
     format!(
         "{}-{}-{}-{}-{}",
         &hex[..8],

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{Exporter, directory, exporter};
 use crate::base::error::{Error, Result, unless_damaged};
-use crate::manifest::{Manifest, SNAPSHOT_DIR};
-use crate::recipe::Recipe;
-use crate::record::ShardRecord;
+use crate::model::manifest::{Manifest, SNAPSHOT_DIR};
+use crate::model::recipe::Recipe;
+use crate::model::record::ShardRecord;
 use crate::store::Sink;
 
 /// Files named in a message.

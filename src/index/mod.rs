@@ -16,9 +16,9 @@ use std::collections::{BTreeSet, HashSet};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::{ImageFormat, image_field};
-use crate::manifest::{IndexFile, Manifest, ShardEntry};
-use crate::recipe::{Compression, Format, Recipe};
-use crate::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
+use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
+use crate::model::recipe::{Compression, Format, Recipe};
+use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::store::{Sink, at_once};
 
 pub use free::{Described, Splits, in_the_way, refuse, splits};
@@ -452,7 +452,7 @@ pub fn is_for_people(file: &IndexFile) -> bool {
 /// The published test vector of a tar of two samples, as a record.
 #[cfg(test)]
 fn vector() -> (ShardEntry, ShardRecord) {
-    use crate::record::{FieldRecord, SampleRecord};
+    use crate::model::record::{FieldRecord, SampleRecord};
     let field = |name: &str, offset, length| FieldRecord {
         name: name.to_owned(),
         offset,

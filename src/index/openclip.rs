@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Exporter, Facts, File, Splits, base, directory, json, timm};
 use crate::base::error::Result;
-use crate::manifest::Manifest;
-use crate::recipe::Recipe;
+use crate::model::manifest::Manifest;
+use crate::model::recipe::Recipe;
 
 const SIZES: &str = "sizes.json";
 

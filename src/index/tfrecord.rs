@@ -3,8 +3,8 @@
 //! Source: tfrecord 1.14.6 `tfrecord/tools/tfrecord2idx.py`. Its reader cannot load an index of a single line.
 
 use super::{Exporter, dali, stem};
-use crate::recipe::{Compression, Format, Recipe};
-use crate::record::ShardRecord;
+use crate::model::recipe::{Compression, Format, Recipe};
+use crate::model::record::ShardRecord;
 
 pub(super) struct TfIndex;
 

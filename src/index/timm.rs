@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::{Exporter, Facts, File, Splits, common_directory, json, splits};
 use crate::base::error::Result;
-use crate::manifest::{Manifest, ShardEntry, SplitEntry};
-use crate::recipe::{Compression, Format, Recipe};
+use crate::model::manifest::{Manifest, ShardEntry, SplitEntry};
+use crate::model::recipe::{Compression, Format, Recipe};
 
 const INFO: &str = "_info.json";
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Exporter, Facts, File, Splits, json, plain_tar};
 use crate::base::error::Result;
-use crate::manifest::Manifest;
-use crate::recipe::Recipe;
+use crate::model::manifest::Manifest;
+use crate::model::recipe::Recipe;
 
 pub(super) struct Wids;
 
@@ -42,8 +42,8 @@ impl Exporter for Wids {
     }
 
     fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
-        let file = |split: &crate::manifest::SplitEntry| {
-            let shard = |shard: &'_ crate::manifest::ShardEntry| {
+        let file = |split: &crate::model::manifest::SplitEntry| {
+            let shard = |shard: &'_ crate::model::manifest::ShardEntry| {
                 (shard.name.clone(), shard.samples, shard.bytes)
             };
             let shards: Vec<_> = split.shards.iter().map(shard).collect();

@@ -14,7 +14,7 @@ use crate::base::checksum::{crc_from_text, crc_text};
 use crate::base::error::Result;
 use crate::beside;
 use crate::card;
-use crate::manifest::Manifest;
+use crate::model::manifest::Manifest;
 use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
 
 /// Length and CRC-32 of an object.

@@ -27,18 +27,18 @@ use crate::file::Problems;
 use crate::foreign;
 use crate::format::tfrecord::is_image;
 use crate::index::File;
-use crate::listing::Listing;
-use crate::manifest::{
+use crate::model::listing::Listing;
+use crate::model::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, snapshot_name, snapshot_number,
 };
+use crate::model::policy::Policy;
+use crate::model::recipe::{Compression, Format, Recipe};
+use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
+use crate::model::sample::Sample;
 use crate::pipeline::{self, Run, odd};
-use crate::policy::Policy;
 use crate::progress::Counters;
 use crate::publish::from_records;
-use crate::recipe::{Compression, Format, Recipe};
-use crate::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::resume::{self, Stored};
-use crate::sample::Sample;
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
 use crate::verify::{Level, Portion, Report, Verification};
 

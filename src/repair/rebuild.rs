@@ -16,13 +16,13 @@ use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
 use crate::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Packer};
-use crate::listing::Listing;
 use crate::lookahead::{Content, Fetched, Lookahead};
-use crate::manifest::{Manifest, ShardEntry};
+use crate::model::listing::Listing;
+use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::recipe::filling;
+use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
+use crate::model::sample::{Field, Sample, SourcePath, sidecar_field, split_extension};
 use crate::progress::Counters;
-use crate::recipe::filling;
-use crate::record::{FieldRecord, SampleRecord, ShardRecord};
-use crate::sample::{Field, Sample, SourcePath, sidecar_field, split_extension};
 use crate::store::{ShardWriter, Sink, Source};
 
 /// Lost samples of a shard that are named.

@@ -9,8 +9,8 @@ use crate::base::buffer::{Buffer, Pieces};
 use crate::base::checksum::{SCAN_BYTES, Scanner};
 use crate::base::error::{Error, Kind, Result};
 use crate::compress::unpack;
-use crate::recipe::{Compression, filling};
-use crate::record::{FieldRecord, FrameRecord, SampleRecord, ShardRecord};
+use crate::model::recipe::{Compression, filling};
+use crate::model::record::{FieldRecord, FrameRecord, SampleRecord, ShardRecord};
 use crate::store::{Ranges, Sink};
 
 /// Further than this it is better to ask for other bytes than to read those in between.

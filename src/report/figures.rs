@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{NO_LABEL, SampleRecord};
+use crate::model::record::{NO_LABEL, SampleRecord};
 
 /// Outstanding samples kept of each sort.
 const EXTREMES: usize = 3;
@@ -330,7 +330,7 @@ impl Figures {
 mod tests {
     use super::*;
     use crate::base::image::{ImageFormat, ImageInfo};
-    use crate::record::FieldRecord;
+    use crate::model::record::FieldRecord;
     use proptest::prelude::*;
 
     proptest! {

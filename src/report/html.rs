@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::sample::show;
+use crate::model::sample::show;
 
 /// Characters of a name or reason at most; what is longer ends with an ellipsis.
 const LONGEST: usize = 120;

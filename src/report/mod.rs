@@ -15,7 +15,7 @@ use self::figures::{Extreme, Figures, Histogram};
 use self::html::{Html, lines, text};
 use self::run::Run;
 use crate::base::units::{bytes_text, classes as classes_text, count_text, counted, seconds_text};
-use crate::record::Remark;
+use crate::model::record::Remark;
 
 const STYLE: &str = include_str!("page.css");
 /// With more classes than this, only the smallest and largest are named.
@@ -596,7 +596,7 @@ impl Page {
         // Neighbours are drawn as one: short intervals show the clock's tick, not the run.
         let each = points.len().div_ceil(BARS).max(1);
         let mut steps = Vec::new();
-        let mut before = crate::history::Point::default();
+        let mut before = crate::model::history::Point::default();
         let ends = points.chunks(each).filter_map(|chunk| chunk.last());
         for point in ends {
             let seconds = point.seconds - before.seconds;
@@ -1095,9 +1095,9 @@ fn spread(starts: &[u64], name: impl Fn(u64) -> String) -> Vec<Tick> {
 mod tests {
     use super::*;
     use crate::base::image::{ImageFormat, ImageInfo};
-    use crate::history::{Changes, History, Phase, Point, Setup};
-    use crate::record::{FieldRecord, SampleRecord};
-    use crate::sample::SourcePath;
+    use crate::model::history::{Changes, History, Phase, Point, Setup};
+    use crate::model::record::{FieldRecord, SampleRecord};
+    use crate::model::sample::SourcePath;
     use proptest::prelude::*;
 
     const HOSTILE: &str = "</title><script>alert(1)</script>\"' onload=x &amp; \u{202e}\0 data:text/html,x url(http://x)";

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use crate::base::error::{Error, Result};
-use crate::history::{Changes, History, Setup};
-use crate::record::Remark;
+use crate::model::history::{Changes, History, Setup};
+use crate::model::record::Remark;
 
 /// What a run did, as its summary tells it; what an older version did not write is empty.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -19,8 +19,8 @@ use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Kind, Result, reason};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::unique;
-use crate::listing::{Dir, Listing, Problem, ProblemKind};
-use crate::sample::{Field, FilePath, SourcePath, Version, show};
+use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::model::sample::{Field, FilePath, SourcePath, Version, show};
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
 const READS: usize = 256;

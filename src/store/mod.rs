@@ -19,11 +19,11 @@ use crate::base::buffer::Buffer;
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
-use crate::listing::Listing;
+use crate::model::listing::Listing;
+use crate::model::sample::Field;
 use crate::progress::Counters;
-use crate::sample::Field;
 
-pub use crate::name::check_name;
+pub use crate::model::name::check_name;
 pub use ranges::{PIECE_BYTES, Ranges};
 pub use s3::{Network, S3Options};
 
@@ -31,7 +31,7 @@ pub use s3::{Network, S3Options};
 pub trait Source: fmt::Display + Send + Sync {
     /// Lists every file below the root, in no particular order; hidden ones are counted, not listed.
     ///
-    /// What cannot be listed is a [`crate::listing::Problem`] in the result, so that all of them are found at once.
+    /// What cannot be listed is a [`crate::model::listing::Problem`] in the result, so that all of them are found at once.
     fn list(&self) -> Result<Listing>;
 
     /// Starts reading and checksumming one file and returns at once.
@@ -507,7 +507,7 @@ mod tests {
             refused(changed.unwrap_err(), "c/a.jpg");
         }
         let gone = Field {
-            path: crate::sample::FilePath::below(b"c", b"gone.jpg"),
+            path: crate::model::sample::FilePath::below(b"c", b"gone.jpg"),
             ..field
         };
         refused(source.start(&gone).wait().unwrap_err(), "c/gone.jpg");

@@ -11,10 +11,12 @@ use std::time::Instant;
 
 use super::*;
 use crate::base::error::Kind;
-use crate::manifest::{IndexFile, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name};
-use crate::name::ObjectName;
+use crate::model::manifest::{
+    IndexFile, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name,
+};
+use crate::model::name::ObjectName;
+use crate::model::record::index_name;
 use crate::plan::{Base, PLAN_KIND, Plan, ShardPlan};
-use crate::record::index_name;
 use crate::resume::{Part, Stored, claim_name, plan_file};
 use crate::store::{Aged, Kept, Leftover, ShardWriter};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 use crate::base::error::Kind;
 use crate::faulty_store::When;
-use crate::manifest::Manifest;
+use crate::model::manifest::Manifest;
 
 const WRITERS: u64 = 16;
 /// Rounds of so many writers when nothing is said.

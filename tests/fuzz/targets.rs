@@ -15,10 +15,10 @@ use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends
 use shardpack::compress::{Frames, unpack};
 use shardpack::foreign;
 use shardpack::labels::Labels;
-use shardpack::manifest::Manifest;
+use shardpack::model::manifest::Manifest;
+use shardpack::model::recipe::{Compression, Format};
+use shardpack::model::record::{Footer, ShardRecord};
 use shardpack::plan::parse_line;
-use shardpack::recipe::{Compression, Format};
-use shardpack::record::{Footer, ShardRecord};
 use shardpack::report::run::Run;
 use shardpack::resume::{self, Stored};
 use shardpack::store::{self, Access, S3Options, check_name};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use shardpack::name::ObjectName;
+use shardpack::model::name::ObjectName;
 use shardpack::resume::Stored;
 
 use crate::support::*;

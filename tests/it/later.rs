@@ -276,7 +276,7 @@ fn later_record(file: &[u8]) -> Vec<u8> {
     let seal = crc32fast::hash(&file[footer..]).to_le_bytes();
     file[footer - 4..footer].copy_from_slice(&seal);
     let size = file.len() as u64;
-    let read = shardpack::record::Footer::decode("x", &Bytes::from(file.clone()), size);
+    let read = shardpack::model::record::Footer::decode("x", &Bytes::from(file.clone()), size);
     assert!(read.unwrap_err().to_string().contains("record version 2"));
     file
 }

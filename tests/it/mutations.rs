@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use shardpack::base::signal::Stop;
-use shardpack::manifest::Manifest;
+use shardpack::model::manifest::Manifest;
 use shardpack::progress::Counters;
 use shardpack::store::{Access, sink};
 use shardpack::verify::{Level, Portion, Verification};

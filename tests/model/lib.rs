@@ -43,7 +43,7 @@ pub mod sample {
 pub mod store {
     use crate::base::buffer::Buffer;
     use crate::base::reactor::Pending;
-    use crate::sample::Field;
+    use crate::model::sample::Field;
 
     /// What a lookahead asks of a source.
     pub trait Source {

@@ -11,8 +11,8 @@ use super::Location;
 use super::connection::Connection;
 use super::trouble::Trouble;
 use crate::base::error::{Error, Result};
-use crate::listing::{Dir, Listing, Problem, ProblemKind};
-use crate::sample::{SourcePath, Version, show};
+use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::model::sample::{SourcePath, Version, show};
 
 /// Directories listed at once.
 const LISTERS: usize = 64;

@@ -34,8 +34,8 @@ use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, check_name}
 use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::Pending;
-use crate::listing::Listing;
-use crate::sample::{Field, Version};
+use crate::model::listing::Listing;
+use crate::model::sample::{Field, Version};
 
 /// The beginning of every location here.
 pub(super) const SCHEME: &str = "s3://";
@@ -577,7 +577,7 @@ mod tests {
     use super::connection::keep;
     use super::*;
     use crate::base::reactor::promise;
-    use crate::sample::FilePath;
+    use crate::model::sample::FilePath;
 
     #[test]
     fn a_read_that_waits_for_its_place_takes_what_it_is_counted_with() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::base::image::Validate;
-use crate::sample::{Field, SourcePath};
+use crate::model::sample::{Field, SourcePath};
 
 /// The layouts there are, under the names of `--format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

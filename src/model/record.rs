@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::{ImageFormat, ImageInfo};
 use crate::base::version;
-use crate::sample::SourcePath;
+use crate::model::sample::SourcePath;
 
 /// The index's columns. `docs/formats.md` explains them.
 pub const SCHEMA: &str = "message shardpack_index {

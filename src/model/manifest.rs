@@ -10,8 +10,8 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 use crate::base::version;
-use crate::recipe::{Names, Recipe};
-use crate::record::Remark;
+use crate::model::recipe::{Names, Recipe};
+use crate::model::record::Remark;
 use crate::store::{Sink, check_name};
 
 /// Where everything lies that readers of the dataset do not need.

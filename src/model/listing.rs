@@ -3,8 +3,8 @@
 //! Planning must hold every name of the dataset at once and may cost about 150 bytes a sample, so nothing here
 //! is a `String` or a `PathBuf` of its own. No rule about images or classes belongs here.
 
-use crate::offenders::{NAMED, and_more};
-use crate::sample::{FilePath, SourcePath, Version};
+use crate::model::offenders::{NAMED, and_more};
+use crate::model::sample::{FilePath, SourcePath, Version};
 
 /// Everything a source holds below its root.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::units::count_text;
-use crate::sample::SourcePath;
+use crate::model::sample::SourcePath;
 
 /// How many of a kind are named.
 pub const NAMED: usize = 20;
