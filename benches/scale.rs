@@ -30,9 +30,9 @@ use shardpack::model::sample::Version;
 use shardpack::plan::Ordered;
 use shardpack::publish::publish;
 use shardpack::resume;
-use shardpack::scan::{Scan, scan};
 use shardpack::scheduler::Worker;
 use shardpack::settings::rules_of;
+use shardpack::source::scan::{Scan, scan};
 use shardpack::store::{self, Access, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;

@@ -20,8 +20,8 @@ use crate::model::listing::{Problem, ProblemKind, render};
 use crate::model::name::ObjectName;
 use crate::model::recipe::{Cut, Missing, Names, Order, Recipe, filling};
 use crate::model::sample::{Field, Sample, SourcePath, hex};
-use crate::scan::{Entry, Notes, Scan};
 use crate::scheduler::Worker;
+use crate::source::scan::{Entry, Notes, Scan};
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -778,7 +778,7 @@ mod tests {
     use super::*;
     use crate::model::listing::{Dir, Listing};
     use crate::model::sample::Version;
-    use crate::scan::{Rules, scan};
+    use crate::source::scan::{Rules, scan};
     use globset::GlobSet;
     use proptest::prelude::*;
 

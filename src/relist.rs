@@ -10,7 +10,7 @@ use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::plan::lines_of;
 use crate::resume::{self, Part, Stored, plan_file};
-use crate::scan::Scan;
+use crate::source::scan::Scan;
 use crate::store::Sink;
 use crate::verify::Report;
 

@@ -21,15 +21,15 @@ use crate::gc::Rules as Removal;
 use crate::gone::Allowed;
 use crate::growth::{Growth, OnChange};
 use crate::index;
-use crate::labels::Labels;
 use crate::model::history::Setup;
 use crate::model::policy::Policy;
 use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::model::sample::{SourcePath, show};
 use crate::plan::Plan;
 use crate::progress::Counters;
-use crate::scan::Rules;
 use crate::scheduler::{self, Worker};
+use crate::source::labels::Labels;
+use crate::source::scan::Rules;
 use crate::store::{Access, S3Options, Sink, Source};
 use crate::verify::Level;
 

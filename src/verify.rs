@@ -30,7 +30,7 @@ use crate::model::record::{
 use crate::model::sample::{Sample, key_hash};
 use crate::progress::Counters;
 use crate::resume::{self, Stored};
-use crate::scan::{Entry, Scan};
+use crate::source::scan::{Entry, Scan};
 use crate::store::{Kept, Sink, Source, at_once};
 
 /// How deep a verification looks; each level includes those before it.

@@ -10,8 +10,8 @@ use crate::base::error::{Error, Kind, Result};
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, ShardRecord};
 use crate::model::sample::{key, split_extension};
-use crate::scan::field_name;
 use crate::settings::Running;
+use crate::source::scan::field_name;
 use crate::store::{Sink, at_once};
 
 /// Indexes read at once where nobody says how many: what hides 100 ms of each.

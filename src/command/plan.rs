@@ -17,8 +17,8 @@ use crate::model::recipe::{Compression, Format, Recipe};
 use crate::plan::{Draft, Ordered, Plan};
 use crate::publish;
 use crate::resume::{self, Stored};
-use crate::scan::{Rules, Scan, scan};
 use crate::settings::{Planning, Running, Told};
+use crate::source::scan::{Rules, Scan, scan};
 use crate::store::{self, Sink, Source};
 
 /// Odd files named in a dry run.

@@ -13,8 +13,8 @@ use crate::plan::Draft;
 use crate::relist;
 use crate::repair::{Images, Mended, Origin, Repair};
 use crate::resume::{self, Stored};
-use crate::scan::scan;
 use crate::settings::{Running, rules_of};
+use crate::source::scan::scan;
 use crate::store::{self, Sink, Source};
 
 /// Repairs `destination`, with shards made again from `source`.

@@ -12,8 +12,8 @@ use crate::base::units::{bytes_text, count_text, counted};
 use crate::base::version;
 use crate::budget::{Overhead, divide_verification};
 use crate::model::manifest::{Manifest, STATE};
-use crate::scan::scan;
 use crate::settings::{Partly, Running, rules_of};
+use crate::source::scan::scan;
 use crate::store::{self, Sink};
 use crate::verify::{Against, Level, Portion, Report, Verification};
 

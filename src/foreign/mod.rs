@@ -24,7 +24,7 @@ use crate::model::recipe::{Compression, Cut, Format, Missing, Names, Order, Reci
 use crate::model::record::{Footer, ShardRecord};
 use crate::model::sample::hex;
 use crate::progress::Counters;
-use crate::scan::{ONLY_SPLIT, SPLIT_NAMES};
+use crate::source::scan::{ONLY_SPLIT, SPLIT_NAMES};
 use crate::store::{Sink, at_once};
 use keys::Keys;
 use labels::{Labels, Said};

@@ -14,13 +14,13 @@ use bytes::Bytes;
 use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
 use shardpack::compress::{Frames, unpack};
 use shardpack::foreign;
-use shardpack::labels::Labels;
 use shardpack::model::manifest::Manifest;
 use shardpack::model::recipe::{Compression, Format};
 use shardpack::model::record::{Footer, ShardRecord};
 use shardpack::plan::parse_line;
 use shardpack::report::run::Run;
 use shardpack::resume::{self, Stored};
+use shardpack::source::labels::Labels;
 use shardpack::store::{self, Access, S3Options, check_name};
 
 /// Most that anything here may unpack to.

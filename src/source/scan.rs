@@ -13,11 +13,11 @@ use crate::base::error::{Error, Result};
 use crate::base::image::image_field;
 use crate::file::Problems;
 use crate::format::Limits;
-use crate::labels::{Kind as LabelKind, Labels};
 use crate::model::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
 use crate::model::sample::{
     Field, Sample, SourcePath, hex, is_plain, key, show, sidecar_field, split_extension,
 };
+use crate::source::labels::{Kind as LabelKind, Labels};
 
 /// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
 pub const SPLIT_NAMES: [&str; 10] = [

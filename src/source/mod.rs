@@ -1,0 +1,4 @@
+//! source
+
+pub mod labels;
+pub mod scan;
