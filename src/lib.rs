@@ -17,7 +17,6 @@ pub mod budget;
 pub mod card;
 pub mod cli;
 pub mod command;
-pub mod compress;
 pub mod file;
 pub mod foreign;
 pub mod format;

@@ -7,7 +7,7 @@ use super::summary::Summary;
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
-use crate::compress::unpack;
+use crate::format::compress::unpack;
 use crate::format::tfrecord::is_image;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::Compression;

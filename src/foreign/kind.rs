@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
-use crate::compress::packed_as;
+use crate::format::compress::packed_as;
 use crate::format::tfrecord::begins_record;
 use crate::model::recipe::{Compression, Format};
 use crate::store::{Sink, at_once};

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use super::recipe;
 use crate::base::error::{Error, Result};
-use crate::compress::{Raw, unpack};
+use crate::format::compress::{Raw, unpack};
 use crate::format::{Finding, Visit};
 use crate::model::recipe::{Compression, Cut, Format};
 use crate::model::record::{NO_LABEL, SampleRecord};

@@ -4,6 +4,7 @@
 //! from its record into an [`Out`] that compares instead of writing, see [`check`](check::check).
 
 pub mod check;
+pub mod compress;
 mod parquet;
 mod tar;
 pub mod tfrecord;
@@ -328,7 +329,7 @@ mod test {
     use super::*;
     use crate::base::checksum::{Digest, Scanner};
     use crate::base::image::ImageFormat;
-    use crate::compress::Compressor;
+    use crate::format::compress::Compressor;
     use crate::model::recipe::Compression;
     use crate::model::record::ShardRecord;
     use proptest::prelude::*;

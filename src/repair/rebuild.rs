@@ -14,7 +14,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
-use crate::compress::{Compressor, Packed};
+use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Packer};
 use crate::lookahead::{Content, Fetched, Lookahead};
 use crate::model::listing::Listing;

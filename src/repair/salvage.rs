@@ -8,7 +8,7 @@ use std::io;
 use crate::base::buffer::{Buffer, Pieces};
 use crate::base::checksum::{SCAN_BYTES, Scanner};
 use crate::base::error::{Error, Kind, Result};
-use crate::compress::unpack;
+use crate::format::compress::unpack;
 use crate::model::recipe::{Compression, filling};
 use crate::model::record::{FieldRecord, FrameRecord, SampleRecord, ShardRecord};
 use crate::store::{Ranges, Sink};

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
-use shardpack::compress::{Frames, unpack};
 use shardpack::foreign;
+use shardpack::format::compress::{Frames, unpack};
 use shardpack::model::manifest::Manifest;
 use shardpack::model::recipe::{Compression, Format};
 use shardpack::model::record::{Footer, ShardRecord};
