@@ -27,7 +27,7 @@ use shardpack::model::manifest::Manifest;
 use shardpack::model::recipe::{Cut, Recipe};
 use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
 use shardpack::model::sample::Version;
-use shardpack::plan::Ordered;
+use shardpack::plan::draft::Ordered;
 use shardpack::publish::publish;
 use shardpack::resume;
 use shardpack::scheduler::Worker;

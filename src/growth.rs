@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
-use crate::budget::lists_at_once;
 use crate::file::Problems;
 use crate::gone::{Allowed, Gone};
 use crate::index;
@@ -19,7 +18,8 @@ use crate::model::name::ObjectName;
 use crate::model::offenders::{First, NAMED};
 use crate::model::recipe::{Cut, Missing};
 use crate::model::sample::{Sample, SourcePath};
-use crate::plan::{Base, Draft, Next, Ordered, Plan, Rebuilt};
+use crate::plan::budget::lists_at_once;
+use crate::plan::draft::{Base, Draft, Next, Ordered, Plan, Rebuilt};
 use crate::resume::{self, Stored};
 use crate::store::{Sink, at_once};
 

@@ -13,7 +13,6 @@
 
 pub mod base;
 pub mod beside;
-pub mod budget;
 pub mod card;
 pub mod cli;
 pub mod command;

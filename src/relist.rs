@@ -8,7 +8,7 @@ use crate::base::error::{Kind, Result};
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
-use crate::plan::lines_of;
+use crate::plan::draft::lines_of;
 use crate::resume::{self, Part, Stored, plan_file};
 use crate::source::scan::Scan;
 use crate::store::Sink;

@@ -19,7 +19,7 @@ use crate::base::version;
 use crate::model::manifest::{Manifest, STATE, snapshot_name};
 use crate::model::record::{FOOTER_GUESS, Footer, index_name};
 use crate::model::sample::{Sample, hex, show};
-use crate::plan::{Draft, PLAN_KIND, Plan, ShardPlan, parse_line};
+use crate::plan::draft::{Draft, PLAN_KIND, Plan, ShardPlan, parse_line};
 use crate::store::{Sink, at_once, check_name};
 
 /// Where claims lie.

@@ -5,11 +5,11 @@ use super::publish::finish;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::base::units::{count_text, counted};
-use crate::budget::Budget;
 use crate::model::offenders::Offender;
 use crate::model::policy::Policy;
 use crate::model::record::Remark;
 use crate::pipeline::{self, Refused, Run};
+use crate::plan::budget::Budget;
 use crate::resume::{self, Stored};
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Running};
@@ -108,7 +108,7 @@ pub fn pack(
         .zip(&done)
         .filter_map(|(shard, done)| done.is_none().then_some(*shard))
         .collect();
-    let sum = |shards: &[usize], of: fn(&crate::plan::ShardPlan) -> u64| -> u64 {
+    let sum = |shards: &[usize], of: fn(&crate::plan::draft::ShardPlan) -> u64| -> u64 {
         shards
             .iter()
             .map(|&shard| of(&stored.plan.shards[shard]))

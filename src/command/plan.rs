@@ -14,7 +14,7 @@ use crate::growth::{Grown, OnChange, Published, grow, start_over, still_holds};
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::recipe::{Compression, Format, Recipe};
-use crate::plan::{Draft, Ordered, Plan};
+use crate::plan::draft::{Draft, Ordered, Plan};
 use crate::publish;
 use crate::resume::{self, Stored};
 use crate::settings::{Planning, Running, Told};

@@ -9,7 +9,7 @@ use crate::base::units::counted;
 use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::sample::{Field, FilePath};
-use crate::plan::Draft;
+use crate::plan::draft::Draft;
 use crate::relist;
 use crate::repair::{Images, Mended, Origin, Repair};
 use crate::resume::{self, Stored};

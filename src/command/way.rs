@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::index::{self, Described};
 use crate::model::manifest::Manifest;
 use crate::model::record::index_name;
-use crate::plan::Plan;
+use crate::plan::draft::Plan;
 use crate::settings::Running;
 use crate::store::Sink;
 

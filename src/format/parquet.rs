@@ -745,7 +745,7 @@ mod tests {
 
     #[test]
     fn a_sidecar_that_is_planned_is_one_that_is_held() {
-        assert_eq!(MAX_SIDECAR, crate::budget::STREAM_ABOVE_BYTES);
+        assert_eq!(MAX_SIDECAR, crate::plan::budget::STREAM_ABOVE_BYTES);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use shardpack::format::compress::{Frames, unpack};
 use shardpack::model::manifest::Manifest;
 use shardpack::model::recipe::{Compression, Format};
 use shardpack::model::record::{Footer, ShardRecord};
-use shardpack::plan::parse_line;
+use shardpack::plan::draft::parse_line;
 use shardpack::report::run::Run;
 use shardpack::resume::{self, Stored};
 use shardpack::source::labels::Labels;

@@ -1,0 +1,4 @@
+//! plan
+
+pub mod budget;
+pub mod draft;
