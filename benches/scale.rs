@@ -29,10 +29,10 @@ use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_nam
 use shardpack::model::sample::Version;
 use shardpack::plan::draft::Ordered;
 use shardpack::publish::publish;
-use shardpack::resume;
 use shardpack::scheduler::Worker;
 use shardpack::settings::rules_of;
 use shardpack::source::scan::{Scan, scan};
+use shardpack::state::stored as resume;
 use shardpack::store::{self, Access, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;

@@ -17,7 +17,7 @@ use crate::model::manifest::{
     MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name, snapshot_number,
 };
 use crate::model::record::index_name;
-use crate::resume::{self, Part};
+use crate::state::stored::{self as resume, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
 
 /// What to remove.

@@ -20,7 +20,7 @@ use crate::model::recipe::{Cut, Missing};
 use crate::model::sample::{Sample, SourcePath};
 use crate::plan::budget::lists_at_once;
 use crate::plan::draft::{Base, Draft, Next, Ordered, Plan, Rebuilt};
-use crate::resume::{self, Stored};
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{Sink, at_once};
 
 /// What happens to shards whose samples changed or went.

@@ -22,7 +22,7 @@ use crate::model::sample::{Field, Sample};
 use crate::plan::budget::{Budget, DECODE_LIMIT_BYTES, STREAM_ABOVE_BYTES};
 use crate::plan::draft::ShardPlan;
 use crate::progress::Counters;
-use crate::resume::{self, Stored};
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{Sink, Source};
 
 /// What packing needs to know and to touch.

@@ -13,7 +13,7 @@ use crate::model::manifest::{
     MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name,
 };
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
-use crate::resume::{Stored, check_exclusive, footer, records};
+use crate::state::stored::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
 
 /// Index files held at once at most.

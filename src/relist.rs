@@ -9,8 +9,8 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::plan::draft::lines_of;
-use crate::resume::{self, Part, Stored, plan_file};
 use crate::source::scan::Scan;
+use crate::state::stored::{self as resume, Part, Stored, plan_file};
 use crate::store::Sink;
 use crate::verify::Report;
 

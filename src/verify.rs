@@ -29,8 +29,8 @@ use crate::model::record::{
 };
 use crate::model::sample::{Sample, key_hash};
 use crate::progress::Counters;
-use crate::resume::{self, Stored};
 use crate::source::scan::{Entry, Scan};
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{Kept, Sink, Source, at_once};
 
 /// How deep a verification looks; each level includes those before it.

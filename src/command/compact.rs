@@ -7,8 +7,8 @@ use crate::base::error::{Error, Result};
 use crate::growth::{Growth, OnChange};
 use crate::model::manifest::Manifest;
 use crate::model::policy::Policy;
-use crate::resume;
 use crate::settings::{Files, Planning, Running};
+use crate::state::stored as resume;
 use crate::store;
 
 /// Publishes a snapshot whose small shards are merged; their samples are read from the source again.

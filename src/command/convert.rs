@@ -6,9 +6,9 @@ use super::summary::Summary;
 use super::{pack, plan, way};
 use crate::base::error::Result;
 use crate::model::policy::Policy;
-use crate::resume;
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
+use crate::state::stored as resume;
 use crate::store::{self, Sink};
 
 /// Converts, going on where an earlier run of the same plan stopped. One of several workers packs its part only.

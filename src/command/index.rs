@@ -9,8 +9,8 @@ use crate::foreign;
 use crate::index::{self, Described};
 use crate::model::manifest::Manifest;
 use crate::publish::{add_indexes, commit};
-use crate::resume;
 use crate::settings::Running;
+use crate::state::stored as resume;
 use crate::store::{self, Sink};
 
 /// Adds the indexes of these names to a dataset, and a manifest where there is none.

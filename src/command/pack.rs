@@ -10,9 +10,9 @@ use crate::model::policy::Policy;
 use crate::model::record::Remark;
 use crate::pipeline::{self, Refused, Run};
 use crate::plan::budget::Budget;
-use crate::resume::{self, Stored};
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Running};
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink, Source};
 
 /// Packs this worker's part of the destination's plan.

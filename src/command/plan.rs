@@ -16,9 +16,9 @@ use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::plan::draft::{Draft, Ordered, Plan};
 use crate::publish;
-use crate::resume::{self, Stored};
 use crate::settings::{Planning, Running, Told};
 use crate::source::scan::{Rules, Scan, scan};
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink, Source};
 
 /// Odd files named in a dry run.

@@ -11,8 +11,8 @@ use crate::file;
 use crate::model::manifest::MANIFEST;
 use crate::model::sample::hex;
 use crate::publish::publish;
-use crate::resume::{self, Stored};
 use crate::settings::Running;
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink};
 
 /// Publishes the destination's plan.

@@ -12,9 +12,9 @@ use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
 use crate::relist;
 use crate::repair::{Images, Mended, Origin, Repair};
-use crate::resume::{self, Stored};
 use crate::settings::{Running, rules_of};
 use crate::source::scan::scan;
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink, Source};
 
 /// Repairs `destination`, with shards made again from `source`.

@@ -1,4 +1,4 @@
-//! The plan: which samples go into which shard, in which order, under which recipe. Pure values; stored by [`crate::resume`].
+//! The plan: which samples go into which shard, in which order, under which recipe. Pure values; stored by [`crate::state::stored`].
 //!
 //! A plan's digest covers everything that can change a byte of the output: the recipe, the class list, and every source file with
 //! its path and size. Where the source lies, how many threads work and what is skipped are no part of it. Outputs carry the

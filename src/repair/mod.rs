@@ -38,7 +38,7 @@ use crate::pipeline::{self, Run, odd};
 use crate::plan::budget::{Budget, Overhead, divide_repair};
 use crate::progress::Counters;
 use crate::publish::from_records;
-use crate::resume::{self, Stored};
+use crate::state::stored::{self as resume, Stored};
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
 use crate::verify::{Level, Portion, Report, Verification};
 

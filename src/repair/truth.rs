@@ -11,7 +11,7 @@ use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::index;
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::record::{Footer, Remark, index_name};
-use crate::resume;
+use crate::state::stored as resume;
 use crate::store::{Sink, at_once};
 use crate::verify::not_as_planned;
 

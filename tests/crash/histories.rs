@@ -17,7 +17,7 @@ use crate::model::manifest::{
 use crate::model::name::ObjectName;
 use crate::model::record::index_name;
 use crate::plan::draft::{Base, PLAN_KIND, Plan, ShardPlan};
-use crate::resume::{Part, Stored, claim_name, plan_file};
+use crate::state::stored::{Part, Stored, claim_name, plan_file};
 use crate::store::{Aged, Kept, Leftover, ShardWriter};
 
 /// Histories when nothing is said.

@@ -19,8 +19,8 @@ use shardpack::model::recipe::{Compression, Format};
 use shardpack::model::record::{Footer, ShardRecord};
 use shardpack::plan::draft::parse_line;
 use shardpack::report::run::Run;
-use shardpack::resume::{self, Stored};
 use shardpack::source::labels::Labels;
+use shardpack::state::stored::{self as resume, Stored};
 use shardpack::store::{self, Access, S3Options, check_name};
 
 /// Most that anything here may unpack to.

@@ -1,0 +1,3 @@
+//! state
+
+pub mod stored;
