@@ -21,7 +21,7 @@ use std::time::Instant;
 use shardpack::base::error::Result;
 use shardpack::base::signal::Stop;
 use shardpack::file::Problems;
-use shardpack::growth::{Grown, Growth, Published, grow};
+use shardpack::grow::generation::{Grown, Growth, Published, grow};
 use shardpack::model::listing::{Dir, Listing};
 use shardpack::model::manifest::Manifest;
 use shardpack::model::recipe::{Cut, Recipe};

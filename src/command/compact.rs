@@ -4,7 +4,7 @@ use super::convert;
 use super::plan::planned_source;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
-use crate::growth::{Growth, OnChange};
+use crate::grow::generation::{Growth, OnChange};
 use crate::model::manifest::Manifest;
 use crate::model::policy::Policy;
 use crate::settings::{Files, Planning, Running};

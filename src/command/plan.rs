@@ -10,7 +10,7 @@ use crate::base::signal::Stop;
 use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
 use crate::beside;
 use crate::file::{self, Problems};
-use crate::growth::{Grown, OnChange, Published, grow, start_over, still_holds};
+use crate::grow::generation::{Grown, OnChange, Published, grow, start_over, still_holds};
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::recipe::{Compression, Format, Recipe};

@@ -28,7 +28,7 @@ use crate::beside;
 use crate::command;
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::gc::{Rules, collect};
-use crate::growth::OnChange;
+use crate::grow::generation::OnChange;
 use crate::index;
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::policy::Policy;

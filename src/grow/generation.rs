@@ -10,7 +10,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
 use crate::file::Problems;
-use crate::gone::{Allowed, Gone};
+use crate::grow::removals::{Allowed, Gone};
 use crate::index;
 use crate::model::history::Changes;
 use crate::model::manifest::{Manifest, ShardEntry};

@@ -1,0 +1,4 @@
+//! grow
+
+pub mod generation;
+pub mod removals;
