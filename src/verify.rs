@@ -21,13 +21,13 @@ use crate::format::check::check;
 use crate::format::compress::{Frames, Raw, unpack};
 use crate::format::{Finding, Watch};
 use crate::index;
-use crate::lookahead::{Content, Large, Lookahead};
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::model::recipe::{Compression, Missing, filling};
 use crate::model::record::{
     FieldRecord, FrameRecord, NO_LABEL, Remark, SampleRecord, ShardRecord, index_name,
 };
 use crate::model::sample::{Sample, key_hash};
+use crate::pack::lookahead::{Content, Large, Lookahead};
 use crate::progress::Counters;
 use crate::source::scan::{Entry, Scan};
 use crate::state::stored::{self as resume, Stored};

@@ -8,7 +8,7 @@ use crate::base::units::{count_text, counted};
 use crate::model::offenders::Offender;
 use crate::model::policy::Policy;
 use crate::model::record::Remark;
-use crate::pipeline::{self, Refused, Run};
+use crate::pack::pipeline::{self, Refused, Run};
 use crate::plan::budget::Budget;
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Running};

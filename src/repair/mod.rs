@@ -34,7 +34,7 @@ use crate::model::policy::Policy;
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::model::sample::Sample;
-use crate::pipeline::{self, Run, odd};
+use crate::pack::pipeline::{self, Run, odd};
 use crate::plan::budget::{Budget, Overhead, divide_repair};
 use crate::progress::Counters;
 use crate::publish::from_records;

@@ -16,12 +16,12 @@ use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
 use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Packer};
-use crate::lookahead::{Content, Fetched, Lookahead};
 use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::filling;
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::model::sample::{Field, Sample, SourcePath, sidecar_field, split_extension};
+use crate::pack::lookahead::{Content, Fetched, Lookahead};
 use crate::progress::Counters;
 use crate::store::{ShardWriter, Sink, Source};
 

@@ -1,0 +1,4 @@
+//! pack
+
+pub mod lookahead;
+pub mod pipeline;
