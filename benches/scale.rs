@@ -28,7 +28,7 @@ use shardpack::model::recipe::{Cut, Recipe};
 use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
 use shardpack::model::sample::Version;
 use shardpack::plan::draft::Ordered;
-use shardpack::publish::publish;
+use shardpack::publish::commit::publish;
 use shardpack::scheduler::Worker;
 use shardpack::settings::rules_of;
 use shardpack::source::scan::{Scan, scan};

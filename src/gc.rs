@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::version;
-use crate::beside::{CARD, SUMS};
-use crate::index;
 use crate::model::manifest::{
     MANIFEST, Manifest, SNAPSHOT_DIR, STATE, snapshot_name, snapshot_number,
 };
 use crate::model::record::index_name;
+use crate::publish::companions::{CARD, SUMS};
+use crate::publish::readers as index;
 use crate::state::stored::{self as resume, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
 

@@ -12,8 +12,6 @@
 //! the map with a sentence for each module.
 
 pub mod base;
-pub mod beside;
-pub mod card;
 pub mod cli;
 pub mod command;
 pub mod file;
@@ -21,7 +19,6 @@ pub mod foreign;
 pub mod format;
 pub mod gc;
 pub mod grow;
-pub mod index;
 pub mod model;
 pub mod pack;
 pub mod plan;

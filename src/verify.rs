@@ -15,12 +15,10 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::version;
-use crate::beside;
 use crate::foreign;
 use crate::format::check::check;
 use crate::format::compress::{Frames, Raw, unpack};
 use crate::format::{Finding, Watch};
-use crate::index;
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::model::recipe::{Compression, Missing, filling};
 use crate::model::record::{
@@ -29,6 +27,8 @@ use crate::model::record::{
 use crate::model::sample::{Sample, key_hash};
 use crate::pack::lookahead::{Content, Large, Lookahead};
 use crate::progress::Counters;
+use crate::publish::companions as beside;
+use crate::publish::readers as index;
 use crate::source::scan::{Entry, Scan};
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{Kept, Sink, Source, at_once};

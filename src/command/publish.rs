@@ -10,7 +10,7 @@ use crate::base::error::Result;
 use crate::file;
 use crate::model::manifest::MANIFEST;
 use crate::model::sample::hex;
-use crate::publish::publish;
+use crate::publish::commit::publish;
 use crate::settings::Running;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink};

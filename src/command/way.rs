@@ -1,10 +1,10 @@
 //! Files of somebody else where reader indexes are to be: refused before anything is written, or moved out of the way by `--replace`.
 
 use crate::base::error::Result;
-use crate::index::{self, Described};
 use crate::model::manifest::Manifest;
 use crate::model::record::index_name;
 use crate::plan::draft::Plan;
+use crate::publish::readers::{self as index, Described};
 use crate::settings::Running;
 use crate::store::Sink;
 

@@ -11,7 +11,6 @@ use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
 use crate::file::Problems;
 use crate::grow::removals::{Allowed, Gone};
-use crate::index;
 use crate::model::history::Changes;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::name::ObjectName;
@@ -20,6 +19,7 @@ use crate::model::recipe::{Cut, Missing};
 use crate::model::sample::{Sample, SourcePath};
 use crate::plan::budget::lists_at_once;
 use crate::plan::draft::{Base, Draft, Next, Ordered, Plan, Rebuilt};
+use crate::publish::readers as index;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{Sink, at_once};
 

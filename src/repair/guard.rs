@@ -12,9 +12,9 @@ use bytes::Bytes;
 
 use crate::base::checksum::{crc_from_text, crc_text};
 use crate::base::error::Result;
-use crate::beside;
-use crate::card;
 use crate::model::manifest::Manifest;
+use crate::publish::card;
+use crate::publish::companions as beside;
 use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
 
 /// Length and CRC-32 of an object.

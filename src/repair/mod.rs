@@ -20,12 +20,10 @@ use truth::Copy;
 use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
-use crate::beside;
 use crate::file::Problems;
 use crate::foreign;
 use crate::format::compress::Frames;
 use crate::format::tfrecord::is_image;
-use crate::index::File;
 use crate::model::listing::Listing;
 use crate::model::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, snapshot_name, snapshot_number,
@@ -37,7 +35,9 @@ use crate::model::sample::Sample;
 use crate::pack::pipeline::{self, Run, odd};
 use crate::plan::budget::{Budget, Overhead, divide_repair};
 use crate::progress::Counters;
-use crate::publish::from_records;
+use crate::publish::commit::from_records;
+use crate::publish::companions as beside;
+use crate::publish::readers::File;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
 use crate::verify::{Level, Portion, Report, Verification};

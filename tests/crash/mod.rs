@@ -24,15 +24,15 @@ use tempfile::TempDir;
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
-use crate::beside;
 use crate::command;
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::gc::{Rules, collect};
 use crate::grow::generation::OnChange;
-use crate::index;
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::policy::Policy;
 use crate::model::recipe::{Cut, Format, Recipe, Schema};
+use crate::publish::companions as beside;
+use crate::publish::readers as index;
 use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
@@ -537,7 +537,7 @@ fn assert_newest(tree: &Tree, context: &str) {
     }
     let sums = beside::sums(&manifest).unwrap();
     assert!(tree[beside::SUMS] == sums, "{context}: sums of {newest}");
-    let card = crate::card::render(&manifest);
+    let card = crate::publish::card::render(&manifest);
     assert!(tree[beside::CARD] == card, "{context}: card of {newest}");
 }
 

@@ -65,7 +65,7 @@ fn members(record: &ShardRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::vector;
+    use crate::publish::readers::vector;
 
     #[test]
     fn the_published_index_comes_out_byte_for_byte() {

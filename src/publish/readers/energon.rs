@@ -269,7 +269,7 @@ fn uuid(plan: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::vector;
+    use crate::publish::readers::vector;
 
     #[test]
     fn the_published_offsets_come_out_byte_for_byte() {

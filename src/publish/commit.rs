@@ -7,12 +7,12 @@ use bytes::Bytes;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::version;
-use crate::beside::{self, catch_up};
-use crate::index::{self, File};
 use crate::model::manifest::{
     MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name,
 };
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
+use crate::publish::companions::{self as beside, catch_up};
+use crate::publish::readers::{self as index, File};
 use crate::state::stored::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
 

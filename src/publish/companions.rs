@@ -11,11 +11,11 @@ use bytes::Bytes;
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::card;
-use crate::index::{self, File};
 use crate::model::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,
 };
+use crate::publish::card;
+use crate::publish::readers::{self as index, File};
 use crate::store::{Kept, Sink, at_once};
 
 /// `sha256sum -c` reads it.

@@ -1,0 +1,6 @@
+//! publish
+
+pub mod card;
+pub mod commit;
+pub mod companions;
+pub mod readers;
