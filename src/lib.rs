@@ -15,17 +15,13 @@ pub mod base;
 pub mod cli;
 pub mod command;
 pub mod file;
-pub mod foreign;
 pub mod format;
-pub mod gc;
 pub mod grow;
 pub mod model;
 pub mod pack;
 pub mod plan;
 pub mod progress;
 pub mod publish;
-pub mod relist;
-pub mod repair;
 pub mod report;
 pub mod run;
 pub mod scheduler;
@@ -34,7 +30,7 @@ pub mod source;
 pub mod state;
 pub mod store;
 pub mod survey;
-pub mod verify;
+pub mod upkeep;
 
 #[cfg(test)]
 #[path = "../tests/crash/mod.rs"]

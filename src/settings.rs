@@ -16,7 +16,6 @@ use crate::base::signal::Stop;
 use crate::base::units::{parse_percent, parse_share};
 use crate::cli;
 use crate::file::Problems;
-use crate::gc::Rules as Removal;
 use crate::grow::generation::{Growth, OnChange};
 use crate::grow::removals::Allowed;
 use crate::model::history::Setup;
@@ -31,7 +30,8 @@ use crate::scheduler::{self, Worker};
 use crate::source::labels::Labels;
 use crate::source::scan::Rules;
 use crate::store::{Access, S3Options, Sink, Source};
-use crate::verify::Level;
+use crate::upkeep::gc::Rules as Removal;
+use crate::upkeep::verify::Level;
 
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;

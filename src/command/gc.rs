@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::summary::Summary;
 use crate::base::error::Result;
 use crate::base::units::{bytes_text, counted, seconds_text};
-use crate::gc::{Found, Rules, collect};
 use crate::settings::Running;
 use crate::store::{self, Leftover};
+use crate::upkeep::gc::{Found, Rules, collect};
 
 /// Removes leftovers of `destination`, or says what it would remove.
 pub fn run(destination: &str, rules: &Rules, running: &Running) -> Result<Summary> {

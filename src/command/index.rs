@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
-use crate::foreign;
 use crate::model::manifest::Manifest;
 use crate::publish::commit::{add_indexes, commit};
 use crate::publish::readers::{self as index, Described};
 use crate::settings::Running;
 use crate::state::stored as resume;
 use crate::store::{self, Sink};
+use crate::upkeep::adopt as foreign;
 
 /// Adds the indexes of these names to a dataset, and a manifest where there is none.
 pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Summary> {

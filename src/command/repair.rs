@@ -10,12 +10,12 @@ use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
-use crate::relist;
-use crate::repair::{Images, Mended, Origin, Repair};
 use crate::settings::{Running, rules_of};
 use crate::source::scan::scan;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink, Source};
+use crate::upkeep::relist;
+use crate::upkeep::repair::{Images, Mended, Origin, Repair};
 
 /// Repairs `destination`, with shards made again from `source`.
 pub fn run(

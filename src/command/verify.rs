@@ -15,7 +15,7 @@ use crate::plan::budget::{Overhead, divide_verification};
 use crate::settings::{Partly, Running, rules_of};
 use crate::source::scan::scan;
 use crate::store::{self, Sink};
-use crate::verify::{Against, Level, Portion, Report, Verification};
+use crate::upkeep::verify::{Against, Level, Portion, Report, Verification};
 
 #[derive(Serialize)]
 struct Json<'a> {

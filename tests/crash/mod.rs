@@ -26,7 +26,6 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::command;
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
-use crate::gc::{Rules, collect};
 use crate::grow::generation::OnChange;
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::policy::Policy;
@@ -37,6 +36,7 @@ use crate::scheduler::Worker;
 use crate::settings::{FanOut, Planning, Running};
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
 use crate::store::{self, Access, S3Options, Sink};
+use crate::upkeep::gc::{Rules, collect};
 
 /// Names with contents.
 pub(crate) type Tree = BTreeMap<String, Bytes>;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
-use shardpack::foreign;
 use shardpack::format::compress::{Frames, unpack};
 use shardpack::model::manifest::Manifest;
 use shardpack::model::recipe::{Compression, Format};
@@ -22,6 +21,7 @@ use shardpack::report::run::Run;
 use shardpack::source::labels::Labels;
 use shardpack::state::stored::{self as resume, Stored};
 use shardpack::store::{self, Access, S3Options, check_name};
+use shardpack::upkeep::adopt as foreign;
 
 /// Most that anything here may unpack to.
 const MOST_BYTES: u64 = 1 << 20;

@@ -8,7 +8,7 @@ use shardpack::base::signal::Stop;
 use shardpack::model::manifest::Manifest;
 use shardpack::progress::Counters;
 use shardpack::store::{Access, sink};
-use shardpack::verify::{Level, Portion, Verification};
+use shardpack::upkeep::verify::{Level, Portion, Verification};
 
 use crate::support::{Dataset, Output, Random, files, picture};
 

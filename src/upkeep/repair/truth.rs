@@ -13,7 +13,7 @@ use crate::model::record::{Footer, Remark, index_name};
 use crate::publish::readers as index;
 use crate::state::stored as resume;
 use crate::store::{Sink, at_once};
-use crate::verify::not_as_planned;
+use crate::upkeep::verify::not_as_planned;
 
 /// Indexes held at once.
 const INDEXES: usize = 16;

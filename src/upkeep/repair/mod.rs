@@ -21,7 +21,6 @@ use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::file::Problems;
-use crate::foreign;
 use crate::format::compress::Frames;
 use crate::format::tfrecord::is_image;
 use crate::model::listing::Listing;
@@ -40,7 +39,8 @@ use crate::publish::companions as beside;
 use crate::publish::readers::File;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
-use crate::verify::{Level, Portion, Report, Verification};
+use crate::upkeep::adopt as foreign;
+use crate::upkeep::verify::{Level, Portion, Report, Verification};
 
 /// Opens the source, or says why there is none.
 pub type Open<'a> = dyn Fn() -> Result<Box<dyn Source>> + 'a;

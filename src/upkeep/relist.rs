@@ -12,7 +12,7 @@ use crate::plan::draft::lines_of;
 use crate::source::scan::Scan;
 use crate::state::stored::{self as resume, Part, Stored, plan_file};
 use crate::store::Sink;
-use crate::verify::Report;
+use crate::upkeep::verify::Report;
 
 /// What became of the damaged lists of samples, by name: `None` where one is again what was planned, else why not.
 pub type Relisted = HashMap<String, Option<String>>;

@@ -15,7 +15,6 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::version;
-use crate::foreign;
 use crate::format::check::check;
 use crate::format::compress::{Frames, Raw, unpack};
 use crate::format::{Finding, Watch};
@@ -32,6 +31,7 @@ use crate::publish::readers as index;
 use crate::source::scan::{Entry, Scan};
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{Kept, Sink, Source, at_once};
+use crate::upkeep::adopt as foreign;
 
 /// How deep a verification looks; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
