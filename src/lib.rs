@@ -29,7 +29,6 @@ pub mod settings;
 pub mod source;
 pub mod state;
 pub mod store;
-pub mod survey;
 pub mod upkeep;
 
 #[cfg(test)]

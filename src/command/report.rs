@@ -7,10 +7,10 @@ use crate::base::error::{Error, Kind, Result};
 use crate::file;
 use crate::model::manifest::Manifest;
 use crate::report::run::Run;
+use crate::report::survey::survey;
 use crate::report::{Dataset, page};
 use crate::settings::Running;
 use crate::store;
-use crate::survey::survey;
 
 /// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`.
 pub fn run(

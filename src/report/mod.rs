@@ -7,6 +7,7 @@ mod chart;
 pub mod figures;
 mod html;
 pub mod run;
+pub mod survey;
 
 use std::cmp::Reverse;
 
