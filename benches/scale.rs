@@ -20,7 +20,9 @@ use std::time::Instant;
 
 use shardpack::base::error::Result;
 use shardpack::base::signal::Stop;
-use shardpack::file::Problems;
+use shardpack::cli::file::Problems;
+use shardpack::cli::scheduler::Worker;
+use shardpack::cli::settings::rules_of;
 use shardpack::grow::generation::{Grown, Growth, Published, grow};
 use shardpack::model::listing::{Dir, Listing};
 use shardpack::model::manifest::Manifest;
@@ -29,8 +31,6 @@ use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_nam
 use shardpack::model::sample::Version;
 use shardpack::plan::draft::Ordered;
 use shardpack::publish::commit::publish;
-use shardpack::scheduler::Worker;
-use shardpack::settings::rules_of;
 use shardpack::source::scan::{Scan, scan};
 use shardpack::state::stored as resume;
 use shardpack::store::{self, Access, Sink};

@@ -13,19 +13,13 @@
 
 pub mod base;
 pub mod cli;
-pub mod command;
-pub mod file;
 pub mod format;
 pub mod grow;
 pub mod model;
 pub mod pack;
 pub mod plan;
-pub mod progress;
 pub mod publish;
 pub mod report;
-pub mod run;
-pub mod scheduler;
-pub mod settings;
 pub mod source;
 pub mod state;
 pub mod store;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
-use crate::file::Problems;
+use crate::cli::file::Problems;
 use crate::grow::removals::{Allowed, Gone};
 use crate::model::history::Changes;
 use crate::model::manifest::{Manifest, ShardEntry};

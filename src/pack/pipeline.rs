@@ -10,7 +10,8 @@ use crate::base::checksum::Digest;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::{HEAD_BYTES, ImageFormat, ImageInfo, Validate, probe, probe_ends};
 use crate::base::signal::Stop;
-use crate::file::Problems;
+use crate::cli::file::Problems;
+use crate::cli::progress::Counters;
 use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Out, Packer};
 use crate::model::offenders::{First, Offender};
@@ -21,7 +22,6 @@ use crate::model::sample::{Field, Sample};
 use crate::pack::lookahead::{Content, Fetched, Large, Lookahead};
 use crate::plan::budget::{Budget, DECODE_LIMIT_BYTES, STREAM_ABOVE_BYTES};
 use crate::plan::draft::ShardPlan;
-use crate::progress::Counters;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{Sink, Source};
 

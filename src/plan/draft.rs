@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Kind, Result};
+use crate::cli::scheduler::Worker;
 use crate::format::{About, Layout};
 use crate::model::listing::{Problem, ProblemKind, render};
 use crate::model::name::ObjectName;
 use crate::model::recipe::{Cut, Missing, Names, Order, Recipe, filling};
 use crate::model::sample::{Field, Sample, SourcePath, hex};
-use crate::scheduler::Worker;
 use crate::source::scan::{Entry, Notes, Scan};
 
 /// One shard to be made.

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Result};
 use crate::base::image::image_field;
-use crate::file::Problems;
+use crate::cli::file::Problems;
 use crate::format::Limits;
 use crate::model::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
 use crate::model::sample::{

@@ -19,9 +19,9 @@ use crate::base::buffer::Buffer;
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
+use crate::cli::progress::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
-use crate::progress::Counters;
 
 pub use crate::model::name::check_name;
 pub use ranges::{PIECE_BYTES, Ranges};

@@ -15,6 +15,7 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::version;
+use crate::cli::progress::Counters;
 use crate::format::check::check;
 use crate::format::compress::{Frames, Raw, unpack};
 use crate::format::{Finding, Watch};
@@ -25,7 +26,6 @@ use crate::model::record::{
 };
 use crate::model::sample::{Sample, key_hash};
 use crate::pack::lookahead::{Content, Large, Lookahead};
-use crate::progress::Counters;
 use crate::publish::companions as beside;
 use crate::publish::readers as index;
 use crate::source::scan::{Entry, Scan};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use shardpack::base::signal::Stop;
+use shardpack::cli::progress::Counters;
 use shardpack::model::manifest::Manifest;
-use shardpack::progress::Counters;
 use shardpack::store::{Access, sink};
 use shardpack::upkeep::verify::{Level, Portion, Verification};
 

@@ -14,6 +14,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
+use crate::cli::progress::Counters;
 use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Packer};
 use crate::model::listing::Listing;
@@ -22,7 +23,6 @@ use crate::model::recipe::filling;
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::model::sample::{Field, Sample, SourcePath, sidecar_field, split_extension};
 use crate::pack::lookahead::{Content, Fetched, Lookahead};
-use crate::progress::Counters;
 use crate::store::{ShardWriter, Sink, Source};
 
 /// Lost samples of a shard that are named.

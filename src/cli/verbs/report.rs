@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
-use crate::file;
+use crate::cli::file;
+use crate::cli::settings::Running;
 use crate::model::manifest::Manifest;
 use crate::report::run::Run;
 use crate::report::survey::survey;
 use crate::report::{Dataset, page};
-use crate::settings::Running;
 use crate::store;
 
 /// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`.

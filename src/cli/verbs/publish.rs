@@ -7,11 +7,11 @@ use sha2::{Digest as _, Sha256};
 use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
-use crate::file;
+use crate::cli::file;
+use crate::cli::settings::Running;
 use crate::model::manifest::MANIFEST;
 use crate::model::sample::hex;
 use crate::publish::commit::publish;
-use crate::settings::Running;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink};
 

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::cli::{self, Verb};
-use crate::command::summary::Summary;
-use crate::file::Problems;
+use crate::cli::file::Problems;
+use crate::cli::flags::{self as cli, Verb};
+use crate::cli::progress::{Counters, Reporter, Show};
+use crate::cli::settings;
+use crate::cli::settings::{FanOut, Running};
+use crate::cli::verbs as command;
+use crate::cli::verbs::summary::Summary;
 use crate::model::history::Setup;
-use crate::progress::{Counters, Reporter, Show};
-use crate::settings::{FanOut, Running};
-use crate::{command, settings};
 
 /// Parses the process's arguments, runs the verb, and gives the exit code.
 pub fn main() -> u8 {

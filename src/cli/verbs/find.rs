@@ -7,10 +7,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::error::{Error, Kind, Result};
+use crate::cli::settings::Running;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, ShardRecord};
 use crate::model::sample::{key, split_extension};
-use crate::settings::Running;
 use crate::source::scan::field_name;
 use crate::store::{Sink, at_once};
 

@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::print;
 use crate::base::error::{Error, Result};
 use crate::base::units::{bytes_text, count_text, counted, seconds_text};
-use crate::file;
+use crate::cli::file;
+use crate::cli::progress::Counters;
 use crate::model::history::{Changes, History, Setup};
 use crate::model::record::Remark;
-use crate::progress::Counters;
 
 /// Skipped or odd samples shown to people; programs get them all.
 const SHOWN: usize = 10;

@@ -7,12 +7,12 @@ use super::summary::Summary;
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
+use crate::cli::settings::{Part, Running};
 use crate::format::compress::unpack;
 use crate::format::tfrecord::is_image;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::Compression;
 use crate::model::record::{FieldRecord, SampleRecord};
-use crate::settings::{Part, Running};
 use crate::store::{self, Ranges, Sink};
 
 /// Writes a part of the sample `key`, which is a key, `key.field`, or the path of a file of the source.

@@ -1,11 +1,11 @@
 //! Files of somebody else where reader indexes are to be: refused before anything is written, or moved out of the way by `--replace`.
 
 use crate::base::error::Result;
+use crate::cli::settings::Running;
 use crate::model::manifest::Manifest;
 use crate::model::record::index_name;
 use crate::plan::draft::Plan;
 use crate::publish::readers::{self as index, Described};
-use crate::settings::Running;
 use crate::store::Sink;
 
 /// Refuses files in the way of these indexes, unless they are to be replaced.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::summary::Summary;
 use crate::base::error::Result;
 use crate::base::units::{bytes_text, counted, seconds_text};
-use crate::settings::Running;
+use crate::cli::settings::Running;
 use crate::store::{self, Leftover};
 use crate::upkeep::gc::{Found, Rules, collect};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::units::{bytes_text, count_text, seconds_text};
-use crate::file;
+use crate::cli::file;
 use crate::model::history::{History, Phase, Point};
 
 const BAR_INTERVAL: Duration = Duration::from_millis(100);

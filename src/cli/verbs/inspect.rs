@@ -7,9 +7,9 @@ use super::summary::Summary;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::base::units::{bytes_text, classes, count_text, counted};
+use crate::cli::settings::Running;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, label_number};
-use crate::settings::Running;
 use crate::store;
 
 /// Classes listed by name.

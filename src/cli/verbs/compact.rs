@@ -4,10 +4,10 @@ use super::convert;
 use super::plan::planned_source;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
+use crate::cli::settings::{Files, Planning, Running};
 use crate::grow::generation::{Growth, OnChange};
 use crate::model::manifest::Manifest;
 use crate::model::policy::Policy;
-use crate::settings::{Files, Planning, Running};
 use crate::state::stored as resume;
 use crate::store;
 

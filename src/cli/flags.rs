@@ -1,4 +1,4 @@
-//! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::settings`].
+//! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::cli::settings`].
 
 use std::ffi::OsString;
 use std::sync::LazyLock;
