@@ -20,18 +20,18 @@ use std::time::Instant;
 
 use shardpack::base::error::Result;
 use shardpack::base::signal::Stop;
-use shardpack::cli::file::Problems;
-use shardpack::cli::scheduler::Worker;
 use shardpack::cli::settings::rules_of;
 use shardpack::grow::generation::{Grown, Growth, Published, grow};
 use shardpack::model::listing::{Dir, Listing};
-use shardpack::model::manifest::Manifest;
+use shardpack::model::problems::Problems;
 use shardpack::model::recipe::{Cut, Recipe};
 use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
 use shardpack::model::sample::Version;
 use shardpack::plan::draft::Ordered;
+use shardpack::plan::worker::Worker;
 use shardpack::publish::commit::publish;
 use shardpack::source::scan::{Scan, scan};
+use shardpack::state::published;
 use shardpack::state::stored as resume;
 use shardpack::store::{self, Access, Sink};
 
@@ -274,7 +274,7 @@ fn publish_all() -> Done {
 fn grow_by_some() -> Done {
     let sink = sink()?;
     let sink = sink.as_ref();
-    let manifest = Manifest::load(sink)?.ok_or("no manifest")?;
+    let manifest = published::load(sink)?.ok_or("no manifest")?;
     let newest = resume::load(sink)?;
     let more = samples() + samples() / 1000;
     let begun = Instant::now();

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use crc32fast::Hasher;
 use sha2::{Digest as _, Sha256};
 
-use crate::model::sample::hex;
+use crate::base::text::hex;
 
 /// A CRC-32 as eight lower-case hexadecimal digits.
 pub fn crc_text(crc32: u32) -> String {

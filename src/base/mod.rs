@@ -7,6 +7,7 @@ pub mod image;
 pub mod reactor;
 pub mod signal;
 pub(crate) mod sync;
+pub mod text;
 pub mod unique;
 pub mod units;
 pub mod version;

@@ -1,5 +1,8 @@
 //! Numbers as people write and read them: sizes with SI or IEC units, counts, durations.
 
+/// A larger file is streamed, not held. A constant, so that no image is looked at differently because `--memory` differs.
+pub const STREAM_ABOVE_BYTES: u64 = 4 << 20;
+
 /// Most samples that a shard is believed to have: sums and products of such numbers do not overflow.
 pub const MOST_SAMPLES: u64 = 1 << 40;
 /// Most bytes that an object is believed to have.

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use crate::base::error::{Error, Result};
-use crate::model::sample::show;
+use crate::base::text::show;
 
 /// A form in which something is stored.
 #[derive(Clone, Copy, Debug)]

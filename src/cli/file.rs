@@ -3,12 +3,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
 
 use crate::base::error::{Error, Result};
 use crate::base::unique;
-use crate::model::sample::{SourcePath, show};
 
 /// Writes a file whole, with the directory it is to be in: who opens it sees all of it, or what was there before. `flag` is for messages.
 pub fn write(flag: &str, path: &Path, content: &[u8]) -> Result<()> {
@@ -48,54 +46,6 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
             fs::write(path, content)
         }
         _ => Err(error),
-    }
-}
-
-/// The file of `--problems`, if there is one: a line for each thing at fault, as they are found.
-#[derive(Clone, Debug, Default)]
-pub struct Problems(Option<Arc<Mutex<Lines>>>);
-
-#[derive(Debug)]
-struct Lines {
-    path: PathBuf,
-    out: io::BufWriter<fs::File>,
-    failed: Option<io::Error>,
-}
-
-impl Problems {
-    /// Begins the file, which is empty when nothing is at fault.
-    pub fn create(path: &Path) -> Result<Self> {
-        let file = fs::File::create(path)
-            .map_err(|error| Error::io(format!("--problems {}", path.display()), error))?;
-        Ok(Self(Some(Arc::new(Mutex::new(Lines {
-            path: path.to_owned(),
-            out: io::BufWriter::new(file),
-            failed: None,
-        })))))
-    }
-
-    /// Adds a line: what is wrong, the file, and the rest, none of which breaks the line.
-    pub fn tell(&self, what: &str, path: &SourcePath, rest: &str) {
-        let Some(lines) = &self.0 else { return };
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = show(rest.as_bytes());
-        if let Err(error) = writeln!(lines.out, "{what}\t{path}\t{rest}") {
-            lines.failed.get_or_insert(error);
-        }
-    }
-
-    /// Ends the file, and tells whether all of it could be written.
-    pub fn end(&self) -> Result<()> {
-        let Some(lines) = &self.0 else { return Ok(()) };
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let flushed = lines.out.flush();
-        match lines.failed.take().map_or(flushed, Err) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(Error::io(
-                format!("--problems {}", lines.path.display()),
-                error,
-            )),
-        }
     }
 }
 
@@ -147,24 +97,6 @@ mod tests {
             error.starts_with(&format!("--report {}", below.display())),
             "{error}"
         );
-    }
-
-    #[test]
-    fn problems_are_a_line_each_and_none_make_an_empty_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("problems.tsv");
-        let problems = Problems::create(&path).unwrap();
-        problems.end().unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "");
-        let odd = SourcePath::new(b"c/a\tb\n\xff.jpg".to_vec());
-        problems.tell("gone", &odd, "");
-        problems.clone().tell("damaged", &odd, "two\nlines");
-        problems.end().unwrap();
-        assert_eq!(
-            fs::read_to_string(&path).unwrap(),
-            "gone\tc/a\\x09b\\x0a\\xff.jpg\t\ndamaged\tc/a\\x09b\\x0a\\xff.jpg\ttwo\\x0alines\n"
-        );
-        assert!(Problems::create(&dir.path().join("none/x")).is_err());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! log, and to a scheduler that named a file for it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::base::units::{bytes_text, count_text, seconds_text};
 use crate::cli::file;
-use crate::model::history::{History, Phase, Point};
+use crate::model::counters::{Counters, LOOK_INTERVAL};
 
-const BAR_INTERVAL: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two writes of the scheduler's file, which Argo reads as often.
 const FILE_INTERVAL: Duration = Duration::from_secs(3);
-/// Points of a history at most. When there are more, every second one is dropped and the next ones come half as often.
-const POINTS: usize = 240;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,233 +26,6 @@ pub enum Show {
     Log,
     /// Nothing.
     None,
-}
-
-/// What [`Counters`] remember of the past.
-#[derive(Debug)]
-struct Past {
-    began: Instant,
-    /// The last one holds what was done before the counters last began again.
-    history: History,
-    /// Time between two points, and when the next is due.
-    interval: Duration,
-    due: Duration,
-}
-
-impl Default for Past {
-    fn default() -> Self {
-        Self {
-            began: Instant::now(),
-            history: History::default(),
-            interval: BAR_INTERVAL,
-            due: BAR_INTERVAL,
-        }
-    }
-}
-
-/// Counts what happens; shared by all threads.
-#[derive(Debug, Default)]
-pub struct Counters {
-    samples: AtomicU64,
-    bytes: AtomicU64,
-    shards: AtomicU64,
-    skipped: AtomicU64,
-    refused: AtomicU64,
-    all_samples: AtomicU64,
-    all_bytes: AtomicU64,
-    all_shards: AtomicU64,
-    listed: AtomicU64,
-    retries: AtomicU64,
-    push_backs: AtomicU64,
-    hedges: AtomicU64,
-    reads: AtomicU64,
-    past: Mutex<Past>,
-    logs_shards: AtomicBool,
-}
-
-impl Counters {
-    /// Names what is being done and how much of it there is; counts start again. The same name again goes on with that phase.
-    pub fn begin(&self, stage: &'static str, samples: u64, bytes: u64, shards: u64) {
-        let mut past = self.past();
-        self.settle(&mut past);
-        let began = past.began.elapsed().as_secs_f64();
-        let phases = &mut past.history.phases;
-        match phases.last_mut().filter(|phase| phase.name == stage) {
-            Some(phase) => {
-                phase.of_samples += samples;
-                phase.of_bytes += bytes;
-                phase.of_shards += shards;
-            }
-            None => phases.push(Phase {
-                name: stage.to_owned(),
-                began,
-                of_samples: samples,
-                of_bytes: bytes,
-                of_shards: shards,
-                ..Phase::default()
-            }),
-        }
-        for (counter, value) in [
-            (&self.all_samples, samples),
-            (&self.all_bytes, bytes),
-            (&self.all_shards, shards),
-        ] {
-            counter.store(value, Ordering::Relaxed);
-        }
-    }
-
-    /// Moves what the counters hold to the phase that is under way.
-    fn settle(&self, past: &mut Past) {
-        let now = past.began.elapsed().as_secs_f64();
-        let taken = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
-        let (samples, bytes, shards) = (
-            taken(&self.samples),
-            taken(&self.bytes),
-            taken(&self.shards),
-        );
-        if let Some(phase) = past.history.phases.last_mut() {
-            phase.seconds = now - phase.began;
-            phase.samples += samples;
-            phase.bytes += bytes;
-            phase.shards += shards;
-        }
-    }
-
-    fn past(&self) -> MutexGuard<'_, Past> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What has been done since the run began.
-    fn point(&self, past: &Past) -> Point {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let phases = past.history.phases.iter();
-        Point {
-            seconds: past.began.elapsed().as_secs_f64(),
-            samples: load(&self.samples) + phases.clone().map(|phase| phase.samples).sum::<u64>(),
-            bytes: load(&self.bytes) + phases.map(|phase| phase.bytes).sum::<u64>(),
-            retries: load(&self.retries),
-        }
-    }
-
-    /// Remembers how far the run is, if it is time to; for a thread that calls this often.
-    fn remember(&self) {
-        let mut past = self.past();
-        if past.began.elapsed() < past.due {
-            return;
-        }
-        let point = self.point(&past);
-        past.history.timeline.push(point);
-        if past.history.timeline.len() >= POINTS {
-            let mut keep = false;
-            past.history.timeline.retain(|_| {
-                keep = !keep;
-                !keep
-            });
-            past.interval *= 2;
-        }
-        past.due = past.began.elapsed() + past.interval;
-    }
-
-    /// The run so far.
-    pub fn history(&self) -> History {
-        let past = self.past();
-        let now = self.point(&past);
-        let mut history = past.history.clone();
-        history.timeline.push(now);
-        if let Some(phase) = history.phases.last_mut() {
-            let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            phase.seconds = now.seconds - phase.began;
-            phase.samples += load(&self.samples);
-            phase.bytes += load(&self.bytes);
-            phase.shards += load(&self.shards);
-        }
-        history
-    }
-
-    /// Bytes done and to do in all phases so far, for schedulers: the first is never the larger one.
-    fn done_of(&self) -> (u64, u64) {
-        let history = self.history();
-        history.phases.iter().fold((0, 0), |(done, of), phase| {
-            (done + phase.bytes.min(phase.of_bytes), of + phase.of_bytes)
-        })
-    }
-
-    /// A sample of so many bytes is done.
-    pub fn sample(&self, bytes: u64) {
-        self.samples.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes were read, of no sample in particular.
-    pub fn read(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// A shard is done.
-    pub fn shard(&self, name: &str, bytes: u64, samples: u64) {
-        self.shards.fetch_add(1, Ordering::Relaxed);
-        if self.logs_shards.load(Ordering::Relaxed) {
-            tracing::info!(shard = name, bytes, samples, "shard done");
-        }
-    }
-
-    /// A sample was left out.
-    pub fn skip(&self) {
-        self.skipped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A sample was found that stops publication.
-    pub fn refuse(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// So many files were listed.
-    pub fn listed(&self, files: u64) {
-        self.listed.fetch_add(files, Ordering::Relaxed);
-    }
-
-    /// A request is made again.
-    pub fn retry(&self) {
-        self.retries.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A server asked for fewer requests.
-    pub fn push_back(&self) {
-        self.push_backs.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A slow read was asked for a second time.
-    pub fn hedge(&self) {
-        self.hedges.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// So many network reads may be in flight now.
-    pub fn reads_allowed(&self, reads: usize) {
-        self.reads.store(reads as u64, Ordering::Relaxed);
-    }
-
-    /// Requests made again, those of them that the server pushed back, and reads asked for twice, of the whole run.
-    pub fn again(&self) -> (u64, u64, u64) {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (
-            load(&self.retries),
-            load(&self.push_backs),
-            load(&self.hedges),
-        )
-    }
-
-    /// Bytes done in this stage.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    fn stage(&self) -> String {
-        let past = self.past();
-        past.history
-            .phases
-            .last()
-            .map_or_else(String::new, |phase| phase.name.clone())
-    }
 }
 
 /// Shows counters until dropped, and keeps their history.
@@ -269,9 +39,7 @@ impl Reporter {
     /// Starts showing. The file, if one is named, gets a line `N/M` every three seconds and at the end: bytes done, of how many.
     pub fn start(show: Show, counters: &Arc<Counters>, file: Option<PathBuf>) -> Self {
         let [ended, done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        counters
-            .logs_shards
-            .store(show == Show::Log, Ordering::Relaxed);
+        counters.log_shards(show == Show::Log);
         let (counters, end, whole) = (Arc::clone(counters), Arc::clone(&ended), Arc::clone(&done));
         let work = move || {
             let mut view = View::new(show);
@@ -282,7 +50,7 @@ impl Reporter {
                 if let Some(told) = &mut told {
                     told.tell(&counters, false);
                 }
-                std::thread::park_timeout(BAR_INTERVAL);
+                std::thread::park_timeout(LOOK_INTERVAL);
             }
             view.end();
             if let Some(told) = &mut told {
@@ -403,7 +171,7 @@ impl View {
                     bar.set_prefix(now.clone());
                     *stage = now;
                 }
-                bar.set_length(counters.all_bytes.load(Ordering::Relaxed).max(1));
+                bar.set_length(counters.counts().all_bytes.max(1));
                 bar.set_position(counters.bytes());
                 bar.set_message(rate.message(counters));
             }
@@ -423,20 +191,20 @@ impl View {
 }
 
 fn line(counters: &Counters, rate: &mut Rate) {
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counts = counters.counts();
     tracing::info!(
         stage = counters.stage(),
-        samples = load(&counters.samples),
-        of_samples = load(&counters.all_samples),
-        bytes = load(&counters.bytes),
-        of_bytes = load(&counters.all_bytes),
-        shards = load(&counters.shards),
-        of_shards = load(&counters.all_shards),
-        skipped = load(&counters.skipped),
+        samples = counts.samples,
+        of_samples = counts.all_samples,
+        bytes = counts.bytes,
+        of_bytes = counts.all_bytes,
+        shards = counts.shards,
+        of_shards = counts.all_shards,
+        skipped = counts.skipped,
         bytes_per_second = rate.now(counters) as u64,
-        listed = load(&counters.listed),
-        reads_allowed = load(&counters.reads),
-        retries = load(&counters.retries),
+        listed = counts.listed,
+        reads_allowed = counts.reads,
+        retries = counts.retries,
         "progress"
     );
 }
@@ -478,9 +246,9 @@ impl Rate {
     }
 
     fn message(&mut self, counters: &Counters) -> String {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = counters.counts();
         let rate = self.now(counters);
-        let left = load(&counters.all_bytes).saturating_sub(counters.bytes());
+        let left = counts.all_bytes.saturating_sub(counters.bytes());
         let eta = if rate > 0.0 {
             seconds_text(left as f64 / rate)
         } else {
@@ -488,20 +256,20 @@ impl Rate {
         };
         let mut message = format!(
             "{}/{} samples  {}/s  {}/{} shards  ETA {eta}",
-            count_text(load(&counters.samples)),
-            count_text(load(&counters.all_samples)),
+            count_text(counts.samples),
+            count_text(counts.all_samples),
             bytes_text(rate as u64),
-            load(&counters.shards),
-            load(&counters.all_shards),
+            counts.shards,
+            counts.all_shards,
         );
-        for (counter, what) in [
-            (&counters.reads, "reads"),
-            (&counters.retries, "retries"),
-            (&counters.skipped, "skipped"),
-            (&counters.refused, "bad"),
+        for (count, what) in [
+            (counts.reads, "reads"),
+            (counts.retries, "retries"),
+            (counts.skipped, "skipped"),
+            (counts.refused, "bad"),
         ] {
-            if load(counter) > 0 {
-                message.push_str(&format!("  {} {what}", load(counter)));
+            if count > 0 {
+                message.push_str(&format!("  {count} {what}"));
             }
         }
         message
@@ -511,47 +279,6 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_history_adds_up_its_phases_and_goes_on_with_one_of_the_same_name() {
-        let counters = Counters::default();
-        counters.begin("scan", 0, 0, 0);
-        for _ in 0..2 {
-            counters.begin("pack", 4, 100, 1);
-            counters.sample(30);
-            counters.read(20);
-            counters.shard("x", 50, 1);
-        }
-        counters.begin("publish", 0, 0, 0);
-        let history = counters.history();
-        let names: Vec<_> = history.phases.iter().map(|phase| &phase.name).collect();
-        assert_eq!(names, ["scan", "pack", "publish"]);
-        let pack = &history.phases[1];
-        assert_eq!((pack.samples, pack.of_samples), (2, 8));
-        assert_eq!((pack.bytes, pack.of_bytes), (100, 200));
-        assert_eq!((pack.shards, pack.of_shards), (2, 2));
-        let last = history.timeline.last().unwrap();
-        assert_eq!((last.samples, last.bytes), (2, 100));
-        assert_eq!(counters.done_of(), (100, 200));
-    }
-
-    #[test]
-    fn a_history_of_any_length_has_few_points_in_order() {
-        let counters = Counters::default();
-        counters.begin("pack", 0, 0, 0);
-        for i in 0..10 * POINTS as u64 {
-            counters.sample(7);
-            counters.past().due = Duration::ZERO;
-            counters.remember();
-            let history = counters.history();
-            assert!(history.timeline.len() <= POINTS);
-            assert_eq!(history.timeline.last().unwrap().samples, i + 1);
-        }
-        let points = counters.history().timeline;
-        assert!(points.len() > POINTS / 3, "{}", points.len());
-        assert!(points.is_sorted_by(|a, b| a.seconds <= b.seconds && a.samples <= b.samples));
-        assert!(counters.past().interval > 4 * BAR_INTERVAL);
-    }
 
     #[test]
     fn a_schedulers_file_never_tells_more_than_there_is() {

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::cli::file::Problems;
 use crate::cli::flags::{self as cli, Verb};
-use crate::cli::progress::{Counters, Reporter, Show};
+use crate::cli::progress::{Reporter, Show};
 use crate::cli::settings;
 use crate::cli::settings::{FanOut, Running};
 use crate::cli::verbs as command;
 use crate::cli::verbs::summary::Summary;
+use crate::model::counters::Counters;
 use crate::model::history::Setup;
+use crate::model::problems::Problems;
 
 /// Parses the process's arguments, runs the verb, and gives the exit code.
 pub fn main() -> u8 {

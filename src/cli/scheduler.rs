@@ -5,6 +5,7 @@
 //! once, or a number of workers that nobody said, is a usage error.
 
 use crate::base::error::{Error, Result};
+use crate::plan::worker::Worker;
 
 /// The variables of one scheduler.
 struct Family {
@@ -49,26 +50,6 @@ const FAMILIES: [Family; 5] = [
         first_and_step: None,
     },
 ];
-
-/// One of several workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worker {
-    /// From 0.
-    pub number: usize,
-    /// How many there are, at least 1.
-    pub of: usize,
-}
-
-impl Worker {
-    /// The only worker.
-    pub const ALONE: Self = Self { number: 0, of: 1 };
-}
-
-impl std::fmt::Display for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
-    }
-}
 
 /// This worker: by `--worker K/N`, or else by a scheduler's variables, which `variable` gives, with the number of workers from them or
 /// from `--workers N`. Nothing said and no scheduler: the only worker.

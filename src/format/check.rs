@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::{About, Body, Layout, Out, Spot, Watch};
 use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::base::error::{Error, Result};
+use crate::base::text::show;
 use crate::model::recipe::Names;
 use crate::model::record::{FieldRecord, ShardRecord};
-use crate::model::sample::show;
 
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -13,10 +13,10 @@ use zstd::stream::write::Encoder;
 use crate::base::buffer::Pieces;
 use crate::base::checksum::{Digest, SCAN_BYTES, Scanner, Sum};
 use crate::base::error::{Error, Kind, Result};
+use crate::base::units::STREAM_ABOVE_BYTES;
 use crate::format::{Body, Out, Spot};
 use crate::model::recipe::Compression;
 use crate::model::record::{FrameRecord, ShardRecord};
-use crate::plan::budget::STREAM_ABOVE_BYTES;
 use crate::store::Sink;
 
 /// A seekable frame ends before the sample that would bring it over this: small enough to be read for one sample, large enough
@@ -553,7 +553,7 @@ pub fn unpack<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sample::hex;
+    use crate::base::text::hex;
     use proptest::prelude::*;
 
     const ALL: [Compression; 4] = [

@@ -25,9 +25,10 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{About, Body, Late, Layout, Limits, Out, Packer, Placed, Spot};
+use super::{About, Body, Late, Layout, Out, Packer, Placed, Spot};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
+use crate::model::limits::Limits;
 use crate::model::recipe::Names;
 use crate::model::record::FieldRecord;
 
@@ -745,7 +746,7 @@ mod tests {
 
     #[test]
     fn a_sidecar_that_is_planned_is_one_that_is_held() {
-        assert_eq!(MAX_SIDECAR, crate::plan::budget::STREAM_ABOVE_BYTES);
+        assert_eq!(MAX_SIDECAR, crate::base::units::STREAM_ABOVE_BYTES);
     }
 
     #[test]

@@ -9,12 +9,14 @@ use std::io::{self, Read};
 use serde::Serialize;
 
 use super::check::END;
-use super::{About, Body, Finding, HELD_BYTES, Layout, Limits, Out, Packer, Placed, Spot, Visit};
+use super::{About, Body, Finding, HELD_BYTES, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::base::error::{Error, Result};
 use crate::base::image::{Validate, image_field, probe};
+use crate::base::text::show;
+use crate::model::limits::Limits;
 use crate::model::recipe::{Names, Recipe};
 use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
-use crate::model::sample::{SourcePath, show};
+use crate::model::sample::SourcePath;
 
 const BLOCK: usize = 512;
 const END_BYTES: usize = 2 * BLOCK;
@@ -461,7 +463,7 @@ mod tests {
         let (bytes, record) = pack(&tar(), &vector());
         assert_eq!(bytes.len(), 6144);
         assert_eq!(
-            crate::model::sample::hex(&Md5::digest(&bytes)),
+            crate::base::text::hex(&Md5::digest(&bytes)),
             "2edd3712840a8f14740a2c561554166f"
         );
         assert_eq!(&bytes[148..156], b"007154\0 ");

@@ -12,9 +12,10 @@ use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
 use super::check::CHECKSUM;
-use super::{About, Body, Finding, Layout, Limits, Out, Packer, Placed, Spot, Visit};
+use super::{About, Body, Finding, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::{ImageFormat, ImageInfo, Validate, image_field, probe};
+use crate::model::limits::Limits;
 use crate::model::recipe::{Names, Recipe, Schema};
 use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
 use crate::model::sample::SourcePath;
@@ -538,7 +539,7 @@ fn walk(
                 }
             }
         }
-        visit.sample(row, class.map(|class| crate::model::sample::show(&class)));
+        visit.sample(row, class.map(|class| crate::base::text::show(&class)));
         offset = end;
     }
     Ok(())
@@ -647,9 +648,9 @@ impl Packer for TfRecordPacker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::text::{hex, unhex};
     use crate::format::test::walk as walk_through;
     use crate::format::test::{Members, check, names, pack, samples};
-    use crate::model::sample::{hex, unhex};
     use proptest::prelude::*;
 
     fn layout(schema: Schema) -> TfRecord {

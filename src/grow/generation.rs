@@ -9,17 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
-use crate::cli::file::Problems;
 use crate::grow::removals::{Allowed, Gone};
 use crate::model::history::Changes;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::name::ObjectName;
 use crate::model::offenders::{First, NAMED};
+use crate::model::problems::Problems;
 use crate::model::recipe::{Cut, Missing};
 use crate::model::sample::{Sample, SourcePath};
 use crate::plan::budget::lists_at_once;
 use crate::plan::draft::{Base, Draft, Next, Ordered, Plan, Rebuilt};
-use crate::publish::readers as index;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{Sink, at_once};
 
@@ -465,7 +464,6 @@ fn decide(
         },
     };
     let draft = ordered.cut_next(next)?;
-    check_indexes(manifest, &draft.plan)?;
     Ok(Grown::Draft(Box::new(draft), changes))
 }
 
@@ -585,15 +583,4 @@ fn count(numbers: &mut BTreeMap<String, u64>, split: &str, name: &str) {
         let free = numbers.entry(split.to_owned()).or_default();
         *free = (*free).max(number.saturating_add(1));
     }
-}
-
-/// Refuses, before any work, names that a reader index which the dataset has cannot describe.
-fn check_indexes(manifest: &Manifest, plan: &Plan) -> Result<()> {
-    let names = plan.dataset();
-    for reader in manifest.readers() {
-        for (split, names) in &names {
-            index::check_names(&reader, split, names)?;
-        }
-    }
-    Ok(())
 }

@@ -3,16 +3,14 @@
 //! `docs/manifest.schema.json` is its JSON Schema. No time, host or path of the machine is in it: the same source and recipe give
 //! the same bytes.
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 use crate::base::version;
+use crate::model::name::check_name;
 use crate::model::recipe::{Names, Recipe};
 use crate::model::record::Remark;
-use crate::store::{Sink, check_name};
 
 /// Where everything lies that readers of the dataset do not need.
 pub const STATE: &str = "_shardpack";
@@ -53,25 +51,7 @@ pub struct ShardEntry {
     pub plan: Option<String>,
 }
 
-impl ShardEntry {
-    /// The index file as it was published; `None` if it is gone, and damage if it is another.
-    pub fn read_index(&self, sink: &dyn Sink) -> Result<Option<Bytes>> {
-        let Some(file) = sink.get(&self.index)? else {
-            return Ok(None);
-        };
-        let crc32 = crc_text(crc32fast::hash(&file));
-        match crc32 == self.index_crc32 {
-            true => Ok(Some(file)),
-            false => Err(Error::new(
-                Kind::Damage,
-                format!(
-                    "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink}`",
-                    self.index, self.index_crc32
-                ),
-            )),
-        }
-    }
-}
+impl ShardEntry {}
 
 /// One file that describes shards to a reader of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -209,33 +189,6 @@ impl Manifest {
             check_name(&file.name).map_err(|error| bad(error.to_string()))?;
         }
         Ok(manifest)
-    }
-
-    /// The destination's manifest, if it is published.
-    pub fn load(sink: &dyn Sink) -> Result<Option<Self>> {
-        let Some(text) = sink.get(MANIFEST)? else {
-            return Ok(None);
-        };
-        let manifest = Self::decode(&format!("{sink}/{MANIFEST}"), &text);
-        let manifest = manifest.map_err(|error| match error.kind() {
-            Kind::Damage => {
-                let remedy = format!(
-                    "if it was made by shardpack, `shardpack repair {sink}` makes it again"
-                );
-                Error::new(Kind::Damage, format!("{error}: {remedy}"))
-            }
-            _ => error,
-        })?;
-        Ok(Some(manifest))
-    }
-
-    /// The destination's manifest, or an error that says how to get one.
-    pub fn require(sink: &dyn Sink) -> Result<Self> {
-        Self::load(sink)?.ok_or_else(|| {
-            Error::failed(format!(
-                "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink}` to its end"
-            ))
-        })
     }
 }
 

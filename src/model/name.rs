@@ -7,7 +7,7 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, Kind, Result};
-use crate::model::sample::show;
+use crate::base::text::show;
 
 /// A relative, `/`-separated name below a destination: no part of it is empty, `.` or `..`, and it has no control characters. Manifests, plans
 /// and records are not believed: what they name is read into this.

@@ -1,7 +1,7 @@
 //! Lists of what is at fault, however long they get: all of it is counted, the first of it is named.
 //!
 //! A million files that cannot be read make one message that a person can read, and take no memory to speak of. `--problems FILE` has them all,
-//! see [`crate::cli::file::Problems`].
+//! see [`crate::model::problems::Problems`].
 
 use std::collections::BTreeSet;
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::base::buffer::allocated;
+use crate::base::text::{hex, show, unhex};
 
 /// Longest key in bytes; with [`MAX_FIELD_BYTES`] and the dot it fits the 100 bytes of a ustar name.
 pub const MAX_KEY_BYTES: usize = 80;
@@ -75,55 +76,10 @@ impl fmt::Debug for SourcePath {
     }
 }
 
-/// Bytes as text on one line: `\xNN` for what is not UTF-8 and for control characters.
-pub fn show(bytes: &[u8]) -> String {
-    use fmt::Write;
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c.is_control() {
-                let mut buffer = [0; 4];
-                for byte in c.encode_utf8(&mut buffer).bytes() {
-                    let _ = write!(out, "\\x{byte:02x}");
-                }
-            } else {
-                out.push(c);
-            }
-        }
-        for byte in chunk.invalid() {
-            let _ = write!(out, "\\x{byte:02x}");
-        }
-    }
-    out
-}
-
 /// 64 bits that tell keys apart but for one chance in 2⁶⁴ a pair: the first of its SHA-256, least significant first.
 pub fn key_hash(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     u64::from_le_bytes(std::array::from_fn(|i| digest[i]))
-}
-
-/// Lower-case hexadecimal digits of `bytes`.
-pub fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-            let _ = write!(out, "{byte:02x}");
-            out
-        })
-}
-
-/// The bytes of hexadecimal digits, or `None` if they are not an even number of digits.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    (0..text.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok())
-        .collect()
 }
 
 impl Serialize for SourcePath {

@@ -15,8 +15,8 @@ use crate::base::buffer::{Buffer, Pieces, allocated, room_for};
 use crate::base::error::{Error, Result};
 use crate::base::image::TAIL_BYTES;
 use crate::base::reactor::Pending;
+use crate::base::units::STREAM_ABOVE_BYTES;
 use crate::model::sample::{Field, Sample};
-use crate::plan::budget::STREAM_ABOVE_BYTES;
 use crate::store::Source;
 
 /// A large file is read in pieces of so many bytes, the last of them shorter: as much as a request's latency is worth, and as an image's

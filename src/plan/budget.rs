@@ -21,8 +21,6 @@ const LISTED_BYTES: u64 = 2 * 180;
 pub const DECODE_LIMIT_BYTES: u64 = 128 << 20;
 /// What it may take in all: the file, the pixels, and twice as much for a progressive JPEG's coefficients, which the decoder does not count.
 const DECODE_BYTES: u64 = 4 * DECODE_LIMIT_BYTES;
-/// A larger file is streamed, not held. A constant, so that no image is looked at differently because `--memory` differs.
-pub const STREAM_ABOVE_BYTES: u64 = 4 << 20;
 /// A record's row while a shard is verified.
 const VERIFIED_ROW_BYTES: u64 = 400;
 /// What the listing of a source holds of a sample while it is planned.

@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Kind, Result};
-use crate::cli::scheduler::Worker;
+use crate::base::text::hex;
 use crate::format::{About, Layout};
 use crate::model::listing::{Problem, ProblemKind, render};
 use crate::model::name::ObjectName;
 use crate::model::recipe::{Cut, Missing, Names, Order, Recipe, filling};
-use crate::model::sample::{Field, Sample, SourcePath, hex};
+use crate::model::sample::{Field, Sample, SourcePath};
+use crate::plan::worker::Worker;
 use crate::source::scan::{Entry, Notes, Scan};
 
 /// One shard to be made.
@@ -802,7 +803,7 @@ mod tests {
             exclude: GlobSet::empty(),
             generated: vec!["cls"],
             problems: Default::default(),
-            limits: crate::format::Limits::of_fields(1 << 33, "too much"),
+            limits: crate::model::limits::Limits::of_fields(1 << 33, "too much"),
         };
         let recipe = Recipe {
             missing: Missing::Keep,

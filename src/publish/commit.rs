@@ -13,6 +13,7 @@ use crate::model::manifest::{
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
 use crate::publish::companions::{self as beside, catch_up};
 use crate::publish::readers::{self as index, File};
+use crate::state::published;
 use crate::state::stored::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
 
@@ -50,7 +51,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
 /// The last snapshot there is, made the manifest if it was not yet. Reader indexes that this takes are made from records, in at most
 /// `memory` bytes.
 pub fn newest(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>> {
-    Manifest::load(sink)?
+    published::load(sink)?
         .map(|manifest| catch_up(sink, manifest, memory))
         .transpose()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::model::sample::show;
+use crate::base::text::show;
 
 /// Characters of a name or reason at most; what is longer ends with an ellipsis.
 const LONGEST: usize = 120;

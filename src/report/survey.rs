@@ -8,6 +8,7 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::report::figures::Figures;
 use crate::report::{Dataset, Split};
+use crate::state::published;
 use crate::store::{Sink, at_once};
 
 /// What one row takes while its index is read: the file, its columns, and the row itself.
@@ -76,7 +77,7 @@ pub fn survey(
 }
 
 fn read(sink: &dyn Sink, shard: &ShardEntry) -> Result<Option<ShardRecord>> {
-    let file = shard.read_index(sink)?;
+    let file = published::read_index(shard, sink)?;
     file.map(|file| ShardRecord::decode(&shard.index, &file))
         .transpose()
 }

@@ -11,11 +11,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Result};
 use crate::base::image::image_field;
-use crate::cli::file::Problems;
-use crate::format::Limits;
+use crate::base::text::{hex, show};
+use crate::model::limits::Limits;
 use crate::model::listing::{Dir, FileRef, Listing, Problem, ProblemKind, render};
+use crate::model::problems::Problems;
 use crate::model::sample::{
-    Field, Sample, SourcePath, hex, is_plain, key, show, sidecar_field, split_extension,
+    Field, Sample, SourcePath, is_plain, key, sidecar_field, split_extension,
 };
 use crate::source::labels::{Kind as LabelKind, Labels};
 

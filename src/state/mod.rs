@@ -1,3 +1,4 @@
 //! state
 
+pub mod published;
 pub mod stored;

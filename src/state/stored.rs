@@ -14,13 +14,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::text::{hex, show};
 use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 use crate::base::version;
-use crate::model::manifest::{Manifest, STATE, snapshot_name};
+use crate::model::manifest::{STATE, snapshot_name};
+use crate::model::name::check_name;
 use crate::model::record::{FOOTER_GUESS, Footer, index_name};
-use crate::model::sample::{Sample, hex, show};
+use crate::model::sample::Sample;
 use crate::plan::draft::{Draft, PLAN_KIND, Plan, ShardPlan, parse_line};
-use crate::store::{Sink, at_once, check_name};
+use crate::state::published;
+use crate::store::{Sink, at_once};
 
 /// Where claims lie.
 const CLAIMS: &str = "_shardpack/claims";
@@ -230,7 +233,7 @@ pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String,
 /// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
 /// after that, and by the plan that was claimed last, published or not. What is damaged there is left to those who need it.
 pub fn refuse_later(sink: &dyn Sink) -> Result<()> {
-    let manifest = unless_damaged(Manifest::load(sink))?.flatten();
+    let manifest = unless_damaged(published::load(sink))?.flatten();
     refuse_later_snapshot(sink, manifest.map_or(0, |manifest| manifest.snapshot))?;
     unless_damaged(stored(sink))?;
     Ok(())

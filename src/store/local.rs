@@ -14,13 +14,15 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use rustix::fs::Advice;
 
-use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, Steps, check_name};
+use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, Steps};
 use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Kind, Result, reason};
 use crate::base::reactor::{Pending, Reactor};
+use crate::base::text::show;
 use crate::base::unique;
 use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
-use crate::model::sample::{Field, FilePath, SourcePath, Version, show};
+use crate::model::name::check_name;
+use crate::model::sample::{Field, FilePath, SourcePath, Version};
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
 const READS: usize = 256;

@@ -19,11 +19,10 @@ use crate::base::buffer::Buffer;
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
-use crate::cli::progress::Counters;
+use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
 
-pub use crate::model::name::check_name;
 pub use ranges::{PIECE_BYTES, Ranges};
 pub use s3::{Network, S3Options};
 
@@ -358,9 +357,9 @@ mod tests {
             "a\0b",
             "a\nb",
         ] {
-            assert!(check_name(name).is_err(), "{name}");
+            assert!(crate::model::name::check_name(name).is_err(), "{name}");
         }
-        check_name("data/train-00000.tar").unwrap();
+        crate::model::name::check_name("data/train-00000.tar").unwrap();
     }
 
     #[test]

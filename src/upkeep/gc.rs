@@ -17,6 +17,7 @@ use crate::model::manifest::{
 use crate::model::record::index_name;
 use crate::publish::companions::{CARD, SUMS};
 use crate::publish::readers as index;
+use crate::state::published;
 use crate::state::stored::{self as resume, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
 
@@ -184,7 +185,7 @@ impl KnownPlan {
 
 /// Reads what the destination says of itself; `objects` were listed before.
 fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
-    let manifest = Manifest::load(sink)?;
+    let manifest = published::load(sink)?;
     // Listed once more, after the manifest: whatever was published and overtaken since then is among them.
     let numbers = snapshots(&sink.aged(SNAPSHOT_DIR)?);
     let mut known = Known {

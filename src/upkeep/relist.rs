@@ -10,6 +10,7 @@ use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::plan::draft::lines_of;
 use crate::source::scan::Scan;
+use crate::state::published;
 use crate::state::stored::{self as resume, Part, Stored, plan_file};
 use crate::store::Sink;
 use crate::upkeep::verify::Report;
@@ -117,7 +118,7 @@ fn from_record(
     let Some(entry) = manifest.shards().map(|(_, shard)| shard).find(is_it) else {
         return Ok(None);
     };
-    let Some(file) = if_readable(entry.read_index(sink))?.flatten() else {
+    let Some(file) = if_readable(published::read_index(entry, sink))?.flatten() else {
         return Ok(None);
     };
     let Some(record) = if_readable(ShardRecord::decode(&entry.index, &file))? else {

@@ -15,10 +15,10 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::version;
-use crate::cli::progress::Counters;
 use crate::format::check::check;
 use crate::format::compress::{Frames, Raw, unpack};
 use crate::format::{Finding, Watch};
+use crate::model::counters::Counters;
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest, STATE, ShardEntry, snapshot_name};
 use crate::model::recipe::{Compression, Missing, filling};
 use crate::model::record::{
@@ -29,6 +29,7 @@ use crate::pack::lookahead::{Content, Large, Lookahead};
 use crate::publish::companions as beside;
 use crate::publish::readers as index;
 use crate::source::scan::{Entry, Scan};
+use crate::state::published;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{Kept, Sink, Source, at_once};
 use crate::upkeep::adopt as foreign;
@@ -930,7 +931,7 @@ impl Verification<'_> {
         let depth = self.jobs.max(self.sink.requests());
         let met = at_once(depth, &unread, |shard| {
             self.stop.check()?;
-            let file = unless_damaged(shard.read_index(self.sink))?.flatten();
+            let file = unless_damaged(published::read_index(shard, self.sink))?.flatten();
             let keys = file.map(|file| ShardRecord::decode_keys(&shard.index, &file));
             let Some(keys) = unless_damaged(keys.transpose())?.flatten() else {
                 return Ok(false);

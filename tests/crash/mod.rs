@@ -24,7 +24,6 @@ use tempfile::TempDir;
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
-use crate::cli::scheduler::Worker;
 use crate::cli::settings::{FanOut, Planning, Running};
 use crate::cli::verbs as command;
 use crate::faulty_store::{Disk, Fate, Faulty, Level};
@@ -32,6 +31,7 @@ use crate::grow::generation::OnChange;
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::policy::Policy;
 use crate::model::recipe::{Cut, Format, Recipe, Schema};
+use crate::plan::worker::Worker;
 use crate::publish::companions as beside;
 use crate::publish::readers as index;
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};

@@ -14,13 +14,14 @@ use bytes::Bytes;
 use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
 use shardpack::format::compress::{Frames, unpack};
 use shardpack::model::manifest::Manifest;
+use shardpack::model::name::check_name;
 use shardpack::model::recipe::{Compression, Format};
 use shardpack::model::record::{Footer, ShardRecord};
 use shardpack::plan::draft::parse_line;
 use shardpack::report::run::Run;
 use shardpack::source::labels::Labels;
 use shardpack::state::stored::{self as resume, Stored};
-use shardpack::store::{self, Access, S3Options, check_name};
+use shardpack::store::{self, Access, S3Options};
 use shardpack::upkeep::adopt as foreign;
 
 /// Most that anything here may unpack to.

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use shardpack::base::signal::Stop;
-use shardpack::cli::progress::Counters;
-use shardpack::model::manifest::Manifest;
+use shardpack::model::counters::Counters;
+use shardpack::state::published;
 use shardpack::store::{Access, sink};
 use shardpack::upkeep::verify::{Level, Portion, Verification};
 
@@ -40,7 +40,7 @@ fn intact(root: &Path) -> bool {
         ..Access::default()
     };
     let sink = sink(root.to_str().unwrap(), &access).unwrap();
-    let Ok(Some(manifest)) = Manifest::load(sink.as_ref()) else {
+    let Ok(Some(manifest)) = published::load(sink.as_ref()) else {
         return false;
     };
     let verification = Verification {

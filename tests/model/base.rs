@@ -12,3 +12,7 @@ pub mod sync;
 pub mod image {
     pub const TAIL_BYTES: usize = 8;
 }
+
+pub mod units {
+    pub const STREAM_ABOVE_BYTES: u64 = 40;
+}

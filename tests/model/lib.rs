@@ -5,37 +5,44 @@
 
 #[path = "../../src/store/s3/link.rs"]
 mod link;
-#[path = "../../src/lookahead.rs"]
+#[path = "../../src/pack/lookahead.rs"]
 pub mod lookahead;
 #[path = "../../src/store/s3/pace.rs"]
 mod pace;
 
 pub mod base;
 
-pub mod budget {
-    pub const STREAM_ABOVE_BYTES: u64 = 40;
-}
-
-pub mod sample {
-    /// A file: its number, and its length in bytes.
-    #[derive(Clone, Debug)]
-    pub struct Field {
-        pub number: usize,
-        pub size: u64,
-    }
-
-    #[derive(Clone, Debug)]
-    pub struct Sample {
-        pub fields: Vec<Field>,
-    }
-
-    impl Sample {
-        pub fn image(&self) -> Option<&Field> {
-            self.fields.first()
+pub mod model {
+    pub mod sample {
+        /// A file: its number, and its length in bytes.
+        #[derive(Clone, Debug)]
+        pub struct Field {
+            pub number: usize,
+            pub size: u64,
         }
 
-        pub fn heap_bytes(&self) -> u64 {
-            0
+        #[derive(Clone, Debug)]
+        pub struct Sample {
+            pub fields: Vec<Field>,
+        }
+
+        impl Sample {
+            pub fn image(&self) -> Option<&Field> {
+                self.fields.first()
+            }
+
+            pub fn heap_bytes(&self) -> u64 {
+                0
+            }
+        }
+    }
+
+    pub mod counters {
+        #[derive(Default)]
+        pub struct Counters;
+
+        impl Counters {
+            pub fn reads_allowed(&self, _: usize) {}
         }
     }
 }
@@ -51,15 +58,6 @@ pub mod store {
         fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer>;
         fn started_bytes(&self, field: &Field) -> u64;
         fn recycle(&self, buffer: Buffer);
-    }
-}
-
-pub mod progress {
-    #[derive(Default)]
-    pub struct Counters;
-
-    impl Counters {
-        pub fn reads_allowed(&self, _: usize) {}
     }
 }
 

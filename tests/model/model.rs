@@ -10,7 +10,7 @@ use shardpack_model::base::buffer::{Buffer, Buffers, Pieces};
 use shardpack_model::base::error::{Error, Result};
 use shardpack_model::base::reactor::{Pending, Reactor};
 use shardpack_model::lookahead::{Content, Large, Lookahead};
-use shardpack_model::sample::{Field, Sample};
+use shardpack_model::model::sample::{Field, Sample};
 use shardpack_model::store::Source;
 use shardpack_model::{Link, Pace, promise};
 use shuttle::rand::{Rng, thread_rng};

@@ -6,8 +6,8 @@ use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{Files, Planning, Running};
 use crate::grow::generation::{Growth, OnChange};
-use crate::model::manifest::Manifest;
 use crate::model::policy::Policy;
+use crate::state::published;
 use crate::state::stored as resume;
 use crate::store;
 
@@ -24,7 +24,7 @@ pub fn run(
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let sink = sink.as_ref();
-    let manifest = Manifest::load(sink)?.ok_or_else(|| {
+    let manifest = published::load(sink)?.ok_or_else(|| {
         Error::usage(format!(
             "{sink}: nothing is published here: give the directory of a dataset"
         ))

@@ -5,9 +5,9 @@ use super::publish::finish;
 use super::summary::Summary;
 use super::{pack, plan, way};
 use crate::base::error::Result;
-use crate::cli::scheduler::Worker;
 use crate::cli::settings::{FanOut, Planning, Running};
 use crate::model::policy::Policy;
+use crate::plan::worker::Worker;
 use crate::state::stored as resume;
 use crate::store::{self, Sink};
 

@@ -6,9 +6,9 @@ use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
 use crate::cli::settings::Running;
-use crate::model::manifest::Manifest;
 use crate::publish::commit::{add_indexes, commit};
 use crate::publish::readers::{self as index, Described};
+use crate::state::published;
 use crate::state::stored as resume;
 use crate::store::{self, Sink};
 use crate::upkeep::adopt as foreign;
@@ -23,7 +23,7 @@ pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Sum
 pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
     resume::refuse_later(sink)?;
     sink.sweep()?;
-    let (manifest, done) = match Manifest::load(sink)? {
+    let (manifest, done) = match published::load(sink)? {
         Some(manifest) => (manifest, "up to date:"),
         None => {
             foreign::check_foreign(sink)?;

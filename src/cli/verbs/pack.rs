@@ -5,13 +5,13 @@ use super::publish::finish;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::base::units::{count_text, counted};
-use crate::cli::scheduler::Worker;
 use crate::cli::settings::{FanOut, Running};
 use crate::model::offenders::Offender;
 use crate::model::policy::Policy;
 use crate::model::record::Remark;
 use crate::pack::pipeline::{self, Refused, Run};
 use crate::plan::budget::Budget;
+use crate::plan::worker::Worker;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink, Source};
 

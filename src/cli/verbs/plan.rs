@@ -8,16 +8,19 @@ use super::way;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
-use crate::cli::file::{self, Problems};
+use crate::cli::file::{self};
 use crate::cli::settings::{Planning, Running, Told};
 use crate::grow::generation::{Grown, OnChange, Published, grow, start_over, still_holds};
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
+use crate::model::problems::Problems;
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::plan::draft::{Draft, Ordered, Plan};
 use crate::publish::commit as publish;
 use crate::publish::companions as beside;
+use crate::publish::readers;
 use crate::source::scan::{Rules, Scan, scan};
+use crate::state::published;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{self, Sink, Source};
 
@@ -352,7 +355,10 @@ impl Now<'_> {
         )?;
         Ok(match grown {
             Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
-            Grown::Draft(draft, changes) => Standing::new(*draft, changes),
+            Grown::Draft(draft, changes) => {
+                readers::check_plan(&manifest, &draft.plan)?;
+                Standing::new(*draft, changes)
+            }
         })
     }
 
@@ -418,7 +424,7 @@ impl There {
         };
         Ok(Self {
             newest,
-            manifest: Manifest::load(sink)?,
+            manifest: published::load(sink)?,
         })
     }
 }

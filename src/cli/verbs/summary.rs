@@ -9,7 +9,7 @@ use super::print;
 use crate::base::error::{Error, Result};
 use crate::base::units::{bytes_text, count_text, counted, seconds_text};
 use crate::cli::file;
-use crate::cli::progress::Counters;
+use crate::model::counters::Counters;
 use crate::model::history::{Changes, History, Setup};
 use crate::model::record::Remark;
 

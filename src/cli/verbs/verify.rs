@@ -14,6 +14,7 @@ use crate::cli::settings::{Partly, Running, rules_of};
 use crate::model::manifest::{Manifest, STATE};
 use crate::plan::budget::{Overhead, divide_verification};
 use crate::source::scan::scan;
+use crate::state::published;
 use crate::store::{self, Sink};
 use crate::upkeep::verify::{Against, Level, Portion, Report, Verification};
 
@@ -101,9 +102,9 @@ pub fn run(
     running: &Running,
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let manifest = Manifest::load(sink.as_ref())?;
+    let manifest = published::load(sink.as_ref())?;
     if manifest.is_none() && !sink.list(STATE)?.is_empty() {
-        Manifest::require(sink.as_ref())?;
+        published::require(sink.as_ref())?;
     }
     let source = source
         .map(|location| store::source(location, &running.access))

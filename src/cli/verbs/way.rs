@@ -6,6 +6,7 @@ use crate::model::manifest::Manifest;
 use crate::model::record::index_name;
 use crate::plan::draft::Plan;
 use crate::publish::readers::{self as index, Described};
+use crate::state::published;
 use crate::store::Sink;
 
 /// Refuses files in the way of these indexes, unless they are to be replaced.
@@ -44,7 +45,7 @@ pub(super) fn of_plan(
     then: impl FnOnce(&Described<'_>) -> Result<()>,
 ) -> Result<()> {
     let published = match plan.base.is_some() {
-        true => Manifest::load(sink)?,
+        true => published::load(sink)?,
         false => None,
     };
     then(&Described {

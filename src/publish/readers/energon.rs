@@ -255,7 +255,7 @@ fn uuid(plan: &str) -> String {
     let mut bytes: [u8; 16] = std::array::from_fn(|i| Sha256::digest(plan.as_bytes())[i]);
     bytes[6] = bytes[6] & 0x0F | 0x80;
     bytes[8] = bytes[8] & 0x3F | 0x80;
-    let hex = crate::model::sample::hex(&bytes);
+    let hex = crate::base::text::hex(&bytes);
     format!(
         "{}-{}-{}-{}-{}",
         &hex[..8],

@@ -19,6 +19,8 @@ use crate::base::image::{ImageFormat, image_field};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
+use crate::plan::draft::Plan;
+use crate::state::published;
 use crate::store::{Sink, at_once};
 
 pub use free::{Described, Splits, in_the_way, refuse, splits};
@@ -214,6 +216,17 @@ pub fn check_names(name: &str, split: &str, shards: &[&str]) -> Result<()> {
         .map_err(|why| Error::usage(format!("--index {name}: {why}")))
 }
 
+/// Refuses, before any work, names that a reader index which the dataset has cannot describe.
+pub fn check_plan(manifest: &Manifest, plan: &Plan) -> Result<()> {
+    let names = plan.dataset();
+    for reader in manifest.readers() {
+        for (split, names) in &names {
+            check_names(&reader, split, names)?;
+        }
+    }
+    Ok(())
+}
+
 /// Plain tar, which these readers map into memory or seek in.
 fn plain_tar(recipe: &Recipe, reader: &str) -> Result<(), String> {
     match (recipe.format, recipe.compress) {
@@ -269,7 +282,7 @@ fn json(value: &impl serde::Serialize) -> Result<Vec<u8>> {
 
 /// The record of a published shard.
 fn record(sink: &dyn Sink, shard: &ShardEntry) -> Result<ShardRecord> {
-    let file = shard.read_index(sink)?.ok_or_else(|| {
+    let file = published::read_index(shard, sink)?.ok_or_else(|| {
         Error::new(
             Kind::Damage,
             format!(

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json as value};
 
 use super::{Exporter, Facts, File, Splits, json};
 use crate::base::error::{Error, Result};
+use crate::base::text::show;
 use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format, Missing, Recipe};
-use crate::model::sample::show;
 
 /// Bytes that frame a record.
 const FRAME_BYTES: u64 = 16;

@@ -24,7 +24,7 @@ use super::watch::{Clock, watched};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::{Pending, promise};
 use crate::base::signal::Stop;
-use crate::cli::progress::Counters;
+use crate::model::counters::Counters;
 use crate::store::Access;
 
 /// Reads at once when nothing is said: at 150 ms each, 512 reads of 110 KB are 346 MB/s and 64 are 45.

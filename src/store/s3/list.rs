@@ -11,8 +11,9 @@ use super::Location;
 use super::connection::Connection;
 use super::trouble::Trouble;
 use crate::base::error::{Error, Result};
+use crate::base::text::show;
 use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
-use crate::model::sample::{SourcePath, Version, show};
+use crate::model::sample::{SourcePath, Version};
 
 /// Directories listed at once.
 const LISTERS: usize = 64;

@@ -30,11 +30,12 @@ use self::connection::Connection;
 use self::read::{Ahead, Object, Ranges, Span};
 use self::trouble::Trouble;
 use self::write::{Put, Shard, Writes};
-use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source, check_name};
+use super::{Access, Aged, Kept, Leftover, ShardWriter, Sink, Source};
 use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::Pending;
 use crate::model::listing::Listing;
+use crate::model::name::check_name;
 use crate::model::sample::{Field, Version};
 
 /// The beginning of every location here.

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::base::sync::{
     Arc, AtomicUsize, Duration, Instant, Mutex, MutexGuard, Ordering, PoisonError,
 };
-use crate::cli::progress::Counters;
+use crate::model::counters::Counters;
 
 /// Reads at once before the first tick; more at a stroke are a storm of look-ups and connections.
 const FIRST_READS: usize = 128;

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::kind::ForeignShard;
 use super::walk::{MAX_CLASSES, Walked};
 use crate::base::error::{Error, Result};
+use crate::base::text::show;
 use crate::model::recipe::Format;
 use crate::model::record::{NO_LABEL, SampleRecord, ShardRecord};
-use crate::model::sample::show;
 use crate::store::Sink;
 
 /// Lists of labels that TFDS keeps, for the features that are looked at.

@@ -17,14 +17,15 @@ use sha2::{Digest as _, Sha256};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
-use crate::cli::progress::Counters;
+use crate::base::text::hex;
 use crate::format::Finding;
+use crate::model::counters::Counters;
 use crate::model::manifest::{MANIFEST_KIND, Manifest, STATE, ShardEntry, SplitEntry};
 use crate::model::recipe::{Compression, Cut, Format, Missing, Names, Order, Recipe};
 use crate::model::record::{Footer, ShardRecord};
-use crate::model::sample::hex;
 use crate::publish::readers::{self as index, Splits};
 use crate::source::scan::{ONLY_SPLIT, SPLIT_NAMES};
+use crate::state::published;
 use crate::store::{Sink, at_once};
 use keys::Keys;
 use labels::{Labels, Said};
@@ -351,7 +352,7 @@ pub fn index_of(
 pub fn check_foreign(sink: &dyn Sink) -> Result<()> {
     match sink.list(STATE)?.is_empty() {
         true => Ok(()),
-        false => Manifest::require(sink).map(drop),
+        false => published::require(sink).map(drop),
     }
 }
 

@@ -20,15 +20,15 @@ use truth::Copy;
 use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
-use crate::cli::file::Problems;
-use crate::cli::progress::Counters;
 use crate::format::compress::Frames;
 use crate::format::tfrecord::is_image;
+use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, snapshot_name, snapshot_number,
 };
 use crate::model::policy::Policy;
+use crate::model::problems::Problems;
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::model::sample::Sample;
@@ -37,6 +37,7 @@ use crate::plan::budget::{Budget, Overhead, divide_repair};
 use crate::publish::commit::from_records;
 use crate::publish::companions as beside;
 use crate::publish::readers::File;
+use crate::state::published;
 use crate::state::stored::{self as resume, Stored};
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
 use crate::upkeep::adopt as foreign;
@@ -818,7 +819,7 @@ fn is_outage(kind: Kind) -> bool {
 
 /// What a shard's index says, if that is as it was published.
 fn record(sink: &dyn Sink, shard: &ShardEntry) -> Result<Option<ShardRecord>> {
-    match unless_damaged(shard.read_index(sink))?.flatten() {
+    match unless_damaged(published::read_index(shard, sink))?.flatten() {
         Some(file) => unless_damaged(ShardRecord::decode(&shard.index, &file)),
         None => Ok(None),
     }

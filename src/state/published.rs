@@ -1,0 +1,52 @@
+//! What is published in a destination: its manifest, and the index of each shard.
+
+use bytes::Bytes;
+
+use crate::base::checksum::crc_text;
+use crate::base::error::{Error, Kind, Result};
+use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
+use crate::store::Sink;
+
+/// The destination's manifest, if it is published.
+pub fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
+    let Some(text) = sink.get(MANIFEST)? else {
+        return Ok(None);
+    };
+    let manifest = Manifest::decode(&format!("{sink}/{MANIFEST}"), &text);
+    let manifest = manifest.map_err(|error| match error.kind() {
+        Kind::Damage => {
+            let remedy =
+                format!("if it was made by shardpack, `shardpack repair {sink}` makes it again");
+            Error::new(Kind::Damage, format!("{error}: {remedy}"))
+        }
+        _ => error,
+    })?;
+    Ok(Some(manifest))
+}
+
+/// The destination's manifest, or an error that says how to get one.
+pub fn require(sink: &dyn Sink) -> Result<Manifest> {
+    load(sink)?.ok_or_else(|| {
+        Error::failed(format!(
+            "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink}` to its end"
+        ))
+    })
+}
+
+/// The index file as it was published; `None` if it is gone, and damage if it is another.
+pub fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<Bytes>> {
+    let Some(file) = sink.get(&entry.index)? else {
+        return Ok(None);
+    };
+    let crc32 = crc_text(crc32fast::hash(&file));
+    match crc32 == entry.index_crc32 {
+        true => Ok(Some(file)),
+        false => Err(Error::new(
+            Kind::Damage,
+            format!(
+                "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink}`",
+                entry.index, entry.index_crc32
+            ),
+        )),
+    }
+}
