@@ -1,17 +1,18 @@
 //! One run of the program: arguments parsed, the verb called, its error told, its summary written, the exit code given.
 
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::cli::flags::{self as cli, Verb};
+use crate::cli::flags::{self as cli, Page, Verb};
 use crate::cli::progress::{Reporter, Show};
 use crate::cli::settings;
-use crate::cli::settings::{FanOut, Running};
-use crate::cli::verbs as command;
+use crate::cli::settings::Running;
+use crate::cli::verbs;
 use crate::cli::verbs::summary::Summary;
 use crate::model::counters::Counters;
 use crate::model::history::Setup;
@@ -19,174 +20,22 @@ use crate::model::problems::Problems;
 
 /// Parses the process's arguments, runs the verb, and gives the exit code.
 pub fn main() -> u8 {
-    let cli = match cli::parse() {
-        Ok(cli) => cli,
-        Err(code) => return code,
-    };
-    match cli.verb {
-        Verb::Convert(args) => run_with_page(
-            "convert",
-            &args.common,
-            &args.page,
-            &args.destination,
-            |running| {
-                let planning = settings::planning(
-                    &args.source,
-                    &args.destination,
-                    &args.recipe,
-                    args.policy.on_error,
-                    &args.growth,
-                )?;
-                let policy = settings::policy(&args.policy)?;
-                let fan_out = settings::fan_out(&args.worker)?;
-                let running = running.replacing(&args.replace);
-                command::convert::run(&planning, policy, fan_out, args.dry_run, &running)
-            },
-        ),
-        Verb::Plan(args) => run("plan", &args.common, |running| {
-            let planning = settings::planning(
-                &args.source,
-                &args.destination,
-                &args.recipe,
-                args.on_error,
-                &args.growth,
-            )?;
-            let told = settings::told(&args)?;
-            let running = running.replacing(&args.replace);
-            command::plan::run(&planning, &told, args.dry_run, &running)
-        }),
-        Verb::Pack(args) => run_with_page(
-            "pack",
-            &args.common,
-            &args.page,
-            &args.destination,
-            |running| {
-                let fan_out = FanOut {
-                    worker: settings::worker(&args.worker)?,
-                    publish: args.worker.publish_when_complete,
-                };
-                let policy = settings::policy(&args.policy)?;
-                let running = running.replacing(&args.replace);
-                command::pack::run(
-                    &args.destination,
-                    args.source.as_deref(),
-                    fan_out,
-                    policy,
-                    &running,
-                )
-            },
-        ),
-        Verb::Publish(args) => run_with_page(
-            "publish",
-            &args.common,
-            &args.page,
-            &args.destination,
-            |running| {
-                let digest = args.out_digest.as_ref().map(Path::new);
-                let running = running.replacing(&args.replace);
-                command::publish::run(&args.destination, digest, &running)
-            },
-        ),
-        Verb::Verify(args) => run_with_page(
-            "verify",
-            &args.common,
-            &args.page,
-            &args.destination,
-            |running| {
-                let source = args.source.as_deref().or(args.source_argument.as_deref());
-                // A batch template's parameter may be empty.
-                let source = source.filter(|source| !source.is_empty());
-                let level = settings::level(args.level, source)?;
-                let part = settings::partly(&args, level)?;
-                command::verify::run(&args.destination, level, source, &part, args.json, running)
-            },
-        ),
-        Verb::Repair(args) => run("repair", &args.common, |running| {
-            let source = args.source.as_deref();
-            command::repair::run(&args.destination, source, args.dry_run, running)
-        }),
-        Verb::Compact(args) => run("compact", &args.common, |running| {
-            let policy = settings::policy(&args.policy)?;
-            let files = settings::Files {
-                labels: args.labels.clone(),
-                synsets: args.synsets.clone(),
-                class_names: args.class_names.clone(),
-            };
-            let source = args.source.as_deref();
-            command::compact::run(
-                &args.destination,
-                source,
-                files,
-                policy,
-                args.dry_run,
-                running,
-            )
-        }),
-        Verb::Gc(args) => run("gc", &args.common, |running| {
-            let rules = settings::gc(&args)?;
-            command::gc::run(&args.destination, &rules, running)
-        }),
-        Verb::Index(args) => run("index", &args.common, |running| {
-            let names = settings::index_names(&args.index);
-            let running = running.replacing(&args.replace);
-            command::index::run(&args.destination, &names, &running)
-        }),
-        Verb::Report(args) => run("report", &args.common, |running| {
-            let summary = args.run.as_ref().map(Path::new);
-            command::report::run(&args.destination, Path::new(&args.output), summary, running)
-        }),
-        Verb::Inspect(args) => run("inspect", &args.common, |running| {
-            command::inspect::run(&args.destination, args.key.as_deref(), args.json, running)
-        }),
-        Verb::Cat(args) => run("cat", &args.common, |running| {
-            let what = settings::part(args.field.as_deref(), args.whole);
-            command::cat::run(&args.destination, &args.key, what, running)
-        }),
+    match cli::parse() {
+        Ok(cli) => run(&cli.verb),
+        Err(code) => code,
     }
 }
 
 /// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
-fn run(
-    verb: &'static str,
-    args: &cli::CommonArgs,
-    work: impl FnOnce(&Running) -> Result<Summary>,
-) -> u8 {
-    run_to_end(verb, args, None, work)
-}
-
-/// The same for a verb that can write a page about itself and its destination.
-fn run_with_page(
-    verb: &'static str,
-    args: &cli::CommonArgs,
-    page: &cli::ReportFlag,
-    destination: &str,
-    work: impl FnOnce(&Running) -> Result<Summary>,
-) -> u8 {
-    let path = page.report.as_ref().filter(|path| !path.is_empty());
-    let page = path.map(|path| (PathBuf::from(path), destination.to_owned()));
-    run_to_end(verb, args, page, work)
-}
-
-fn run_to_end(
-    verb: &'static str,
-    args: &cli::CommonArgs,
-    page: Option<(PathBuf, String)>,
-    work: impl FnOnce(&Running) -> Result<Summary>,
-) -> u8 {
-    let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
-    let show = match args.progress {
-        _ if args.quiet => Show::None,
-        cli::Progress::Auto if bar => Show::Bar,
-        cli::Progress::Auto | cli::Progress::Log => Show::Log,
-        cli::Progress::Bar => Show::Bar,
-        cli::Progress::None => Show::None,
-    };
+fn run(verb: &Verb) -> u8 {
+    let args = verb.common();
+    let show = how_to_show(args);
     log_to_stderr(args, show);
     let counters = Arc::new(Counters::default());
     let stop = Stop::default();
     let running = settings::running(args, &counters, &stop);
     let end = Arc::new(End {
-        verb,
+        verb: verb.name(),
         started: Instant::now(),
         started_at: settings::now(),
         setup: running.as_ref().ok().map(Running::setup),
@@ -198,8 +47,8 @@ fn run_to_end(
         log: args.log,
         quiet: args.quiet,
         summary: args.summary.as_ref().map(PathBuf::from),
-        page,
-        told: Mutex::new(()),
+        page: verb.page(),
+        told: AtomicBool::new(false),
     });
     let last = Arc::clone(&end);
     let watched = stop.watch(
@@ -211,7 +60,7 @@ fn run_to_end(
         Ok(running) => {
             let result = watched.and_then(|()| {
                 let reporter = Reporter::start(show, &counters, settings::progress_file());
-                let result = work(&running);
+                let result = verbs::run(verb, &running);
                 reporter.end(result.is_ok());
                 result
             });
@@ -219,6 +68,18 @@ fn run_to_end(
         }
     };
     end.tell(result, running.as_ref())
+}
+
+/// Where progress is shown.
+fn how_to_show(args: &cli::CommonArgs) -> Show {
+    let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
+    match args.progress {
+        _ if args.quiet => Show::None,
+        cli::Progress::Auto if bar => Show::Bar,
+        cli::Progress::Auto | cli::Progress::Log => Show::Log,
+        cli::Progress::Bar => Show::Bar,
+        cli::Progress::None => Show::None,
+    }
 }
 
 /// What is told when a run ends, by whoever ends it.
@@ -232,17 +93,18 @@ struct End {
     log: cli::Log,
     quiet: bool,
     summary: Option<PathBuf>,
-    /// The file of the page, and the destination it is about.
-    page: Option<(PathBuf, String)>,
-    /// Held by who tells.
-    told: Mutex<()>,
+    page: Option<Page>,
+    /// Set by the first thread that tells how the run ended; nobody else does.
+    told: AtomicBool,
 }
 
 impl End {
     /// Tells how the run ended, and gives the exit code.
     fn tell(&self, result: Result<Summary>, running: Option<&Running>) -> u8 {
-        // For good: nobody has anything to add to what is told here.
-        std::mem::forget(self.told.lock());
+        while self.told.swap(true, Ordering::SeqCst) {
+            // The other thread ends the process when it has told.
+            std::thread::park();
+        }
         let (summary, interrupted) = match result {
             Ok(summary) => (summary, false),
             Err(error) => (self.failed(&error), stopped(&error)),
@@ -254,19 +116,17 @@ impl End {
     /// The same for a run that does not end although it was told to, from another thread and right before the process ends.
     fn tell_in_haste(&self, error: &Error) {
         // The run ends by itself at this very moment: it only needs a little more time.
-        let Ok(telling) = self.told.try_lock() else {
+        if self.told.swap(true, Ordering::SeqCst) {
             return std::thread::sleep(Duration::from_millis(700));
-        };
+        }
         self.write(self.failed(error), None);
-        // The run itself has nothing more to tell.
-        std::mem::forget(telling);
     }
 
     fn failed(&self, error: &Error) -> Summary {
         tell(error, self.log);
         Summary {
             exit_code: error.kind().exit_code(),
-            destination: self.page.as_ref().map(|(_, place)| place.clone()),
+            destination: self.page.as_ref().map(|page| page.destination.clone()),
             ..Summary::failed(error)
         }
     }
@@ -283,9 +143,9 @@ impl End {
         let told = [
             self.problems.as_ref().map(Problems::end),
             self.summary.as_ref().map(|path| summary.write(path)),
-            self.page.as_ref().map(|(path, destination)| {
-                command::report::write(path, &summary, destination, running)
-            }),
+            self.page
+                .as_ref()
+                .map(|page| verbs::report::write(&page.path, &summary, &page.destination, running)),
         ];
         let mut codes = vec![code];
         for error in told.into_iter().flatten().filter_map(Result::err) {

@@ -17,6 +17,109 @@ pub mod verify;
 mod way;
 
 use std::io::Write;
+use std::path::Path;
+
+use crate::base::error::Result;
+use crate::cli::flags::{self, Verb};
+use crate::cli::settings::{self, FanOut, Files, Running};
+
+use summary::Summary;
+
+/// Runs a verb: its flags become checked values, and it begins.
+pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
+    match verb {
+        Verb::Convert(args) => convert(args, &running.replacing(&args.replace)),
+        Verb::Plan(args) => plan(args, &running.replacing(&args.replace)),
+        Verb::Pack(args) => pack(args, &running.replacing(&args.replace)),
+        Verb::Publish(args) => {
+            let digest = args.out_digest.as_ref().map(Path::new);
+            publish::run(&args.destination, digest, &running.replacing(&args.replace))
+        }
+        Verb::Verify(args) => verify(args, running),
+        Verb::Repair(args) => {
+            let source = args.source.as_deref();
+            repair::run(&args.destination, source, args.dry_run, running)
+        }
+        Verb::Compact(args) => compact(args, running),
+        Verb::Gc(args) => gc::run(&args.destination, &settings::gc(args)?, running),
+        Verb::Index(args) => {
+            let names = settings::index_names(&args.index);
+            index::run(&args.destination, &names, &running.replacing(&args.replace))
+        }
+        Verb::Report(args) => {
+            let summary = args.run.as_ref().map(Path::new);
+            report::run(&args.destination, Path::new(&args.output), summary, running)
+        }
+        Verb::Inspect(args) => {
+            inspect::run(&args.destination, args.key.as_deref(), args.json, running)
+        }
+        Verb::Cat(args) => {
+            let what = settings::part(args.field.as_deref(), args.whole);
+            cat::run(&args.destination, &args.key, what, running)
+        }
+    }
+}
+
+fn convert(args: &flags::ConvertArgs, running: &Running) -> Result<Summary> {
+    let planning = settings::planning(
+        &args.source,
+        &args.destination,
+        &args.recipe,
+        args.policy.on_error,
+        &args.growth,
+    )?;
+    let policy = settings::policy(&args.policy)?;
+    let fan_out = settings::fan_out(&args.worker)?;
+    convert::run(&planning, policy, fan_out, args.dry_run, running)
+}
+
+fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
+    let planning = settings::planning(
+        &args.source,
+        &args.destination,
+        &args.recipe,
+        args.on_error,
+        &args.growth,
+    )?;
+    plan::run(&planning, &settings::told(args)?, args.dry_run, running)
+}
+
+fn pack(args: &flags::PackArgs, running: &Running) -> Result<Summary> {
+    let fan_out = FanOut {
+        worker: settings::worker(&args.worker)?,
+        publish: args.worker.publish_when_complete,
+    };
+    let policy = settings::policy(&args.policy)?;
+    let source = args.source.as_deref();
+    pack::run(&args.destination, source, fan_out, policy, running)
+}
+
+fn verify(args: &flags::VerifyArgs, running: &Running) -> Result<Summary> {
+    let source = args.source.as_deref().or(args.source_argument.as_deref());
+    // A batch template's parameter may be empty.
+    let source = source.filter(|source| !source.is_empty());
+    let level = settings::level(args.level, source)?;
+    let part = settings::partly(args, level)?;
+    verify::run(&args.destination, level, source, &part, args.json, running)
+}
+
+fn compact(args: &flags::CompactArgs, running: &Running) -> Result<Summary> {
+    let policy = settings::policy(&args.policy)?;
+    let files = Files {
+        labels: args.labels.clone(),
+        synsets: args.synsets.clone(),
+        class_names: args.class_names.clone(),
+    };
+    let source = args.source.as_deref();
+    compact::run(
+        &args.destination,
+        source,
+        files,
+        policy,
+        args.dry_run,
+        running,
+    )
+}
 
 /// Writes to stdout; a reader that went away is no error.
 pub(crate) fn print(text: &str) {

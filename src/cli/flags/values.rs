@@ -1,0 +1,99 @@
+//! Words that flags take.
+
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Addressing {
+    Auto,
+    Path,
+    Host,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// WebDataset tar
+    Wds,
+    /// TFRecord files of tf.train.Example
+    Tfrecord,
+    /// Parquet files of HuggingFace datasets
+    Parquet,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Schema {
+    /// image/encoded, image/class/label and the others of slim and the TPU models
+    Imagenet,
+    /// image, label, file_name
+    Tfds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Missing {
+    /// Refuse the source
+    Fail,
+    /// Give them an empty one, `{}` where it is JSON
+    Fill,
+    /// Leave them without
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    Shuffled,
+    Listed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Validate {
+    None,
+    Header,
+    Decode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    Fail,
+    Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnChange {
+    /// Publish nothing, and list them
+    Refuse,
+    /// Make the shards that hold them again, under new names
+    Rebuild,
+    /// Leave those shards as they are
+    Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Classes {
+    Append,
+    Frozen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// Names and sizes, nothing missing or extra
+    List,
+    /// Checksums of whole shards
+    Head,
+    /// Every header, field, end marker and index row
+    Data,
+    /// Every file of the source, byte for byte
+    Source,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    Auto,
+    Bar,
+    Log,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Log {
+    Text,
+    Json,
+}

@@ -1,0 +1,196 @@
+//! What to plan: the source, the destination, and the files that say more of the images.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use super::recipe::{given, recipe, rules_of};
+use crate::base::error::{Error, Kind, Result};
+use crate::base::text::show;
+use crate::base::units::parse_share;
+use crate::cli::flags as cli;
+use crate::grow::generation::{Growth, OnChange};
+use crate::grow::removals::Allowed;
+use crate::model::recipe::Recipe;
+use crate::source::labels::Labels;
+use crate::source::scan::Rules;
+
+/// What to plan, checked.
+pub struct Planning {
+    /// Where the images are.
+    pub source: String,
+    /// Where the dataset goes.
+    pub destination: String,
+    /// The options that can change a byte.
+    pub recipe: Recipe,
+    /// Images of no bytes, and files that are too large for the format, are left to be skipped when packed.
+    pub keep_faulty: bool,
+    /// How to go on from what is published.
+    pub growth: Growth,
+    /// Files that flags name.
+    pub files: Files,
+}
+
+/// Files that say more of the images than their directories do.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// What class each image is of.
+    pub labels: Option<OsString>,
+    /// What class the numbers in `labels` are.
+    pub synsets: Option<OsString>,
+    /// What classes are called for people.
+    pub class_names: Option<OsString>,
+}
+
+/// The content of a file that a flag names, and its name for messages.
+fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
+    let name = show(path.as_bytes());
+    let text = std::fs::read(path)
+        .map_err(|error| Error::named(Kind::Usage, &name, error, "give a readable file"))?;
+    Ok((name, text))
+}
+
+impl Planning {
+    /// What a recipe alone says, without files that flags name.
+    pub fn new(source: &str, destination: &str, recipe: Recipe) -> Self {
+        Self {
+            source: source.to_owned(),
+            destination: destination.to_owned(),
+            recipe,
+            keep_faulty: false,
+            growth: Growth::default(),
+            files: Files::default(),
+        }
+    }
+
+    /// What these classes are called for people; empty when nobody said.
+    pub fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
+        match &self.files.class_names {
+            None => Ok(Vec::new()),
+            Some(path) => {
+                let (name, text) = read(path)?;
+                class_texts(&name, &text, classes)
+            }
+        }
+    }
+
+    /// The same where the first classes are called `before` already: one that the file does not name stays so.
+    pub fn class_texts_after(&self, classes: &[String], before: &[String]) -> Result<Vec<String>> {
+        let missing = match &self.files.class_names {
+            None if before.is_empty() => return Ok(Vec::new()),
+            None => &classes[before.len().min(classes.len())..],
+            Some(path) => {
+                let (name, text) = read(path)?;
+                let known =
+                    |class: &&String| class_texts(&name, &text, std::slice::from_ref(*class)).ok();
+                let texts = classes.iter().enumerate().map(|(label, class)| {
+                    let text = known(&class).and_then(|mut texts| texts.pop());
+                    text.or_else(|| before.get(label).cloned())
+                });
+                // A class without a name was refused when all of the source's were looked up.
+                return Ok(texts.map(Option::unwrap_or_default).collect());
+            }
+        };
+        match missing.first() {
+            None => Ok(before.to_vec()),
+            Some(class) => Err(Error::usage(format!(
+                "new class `{class}` has no name, and the others have: give `--class-names`"
+            ))),
+        }
+    }
+
+    /// The rules by which the source is scanned.
+    pub fn rules(&self) -> Result<Rules> {
+        let synsets = self.files.synsets.as_ref().map(read).transpose()?;
+        let labels = match &self.files.labels {
+            None => None,
+            Some(path) => {
+                let (name, text) = read(path)?;
+                let synsets = synsets
+                    .as_ref()
+                    .map(|(name, text)| (name.as_str(), text.as_slice()));
+                Some(Labels::parse(&name, &text, synsets).map_err(Error::source_data)?)
+            }
+        };
+        Ok(Rules {
+            labels,
+            labels_unneeded: false,
+            keep_faulty: self.keep_faulty,
+            ..rules_of(&self.recipe)?
+        })
+    }
+}
+
+/// The names in a file of lines `class name`, in the order of `classes`; each class must have one.
+fn class_texts(file: &str, text: &[u8], classes: &[String]) -> Result<Vec<String>> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Error::usage(format!("{file}: not UTF-8: save it as UTF-8")))?;
+    let named: std::collections::HashMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| {
+            let (class, name) = line.trim().split_once([' ', '\t', ','])?;
+            Some((class, name.trim().trim_matches('"')))
+        })
+        .collect();
+    let missing: Vec<_> = classes
+        .iter()
+        .filter(|class| !named.contains_key(class.as_str()))
+        .map(String::as_str)
+        .collect();
+    if let Some(first) = missing.first() {
+        return Err(Error::usage(format!(
+            "{file}: no name for {} of {} classes, `{first}` for example: write lines of class and name",
+            missing.len(),
+            classes.len()
+        )));
+    }
+    let texts = classes.iter().map(|class| named[class.as_str()].to_owned());
+    Ok(texts.collect())
+}
+
+/// Checks what is to be planned.
+pub(crate) fn planning(
+    source: &str,
+    destination: &str,
+    args: &cli::RecipeArgs,
+    on_error: cli::OnError,
+    growth: &cli::GrowthArgs,
+) -> Result<Planning> {
+    let recipe = recipe(args)?;
+    Ok(Planning {
+        keep_faulty: on_error == cli::OnError::Skip,
+        growth: Growth {
+            on_change: match growth.on_change {
+                cli::OnChange::Refuse => OnChange::Refuse,
+                cli::OnChange::Rebuild => OnChange::Rebuild,
+                cli::OnChange::Keep => OnChange::Keep,
+            },
+            min_new_samples: growth.min_new_samples,
+            full: growth.full,
+            compact: false,
+            frozen: growth.classes == cli::Classes::Frozen,
+            gone: gone(growth)?,
+        },
+        files: Files {
+            labels: args.labels.clone(),
+            synsets: args.synsets.clone(),
+            class_names: args.class_names.clone(),
+        },
+        ..Planning::new(source, destination, recipe)
+    })
+}
+
+/// What may be gone of what is published; an empty environment twin says nothing.
+fn gone(args: &cli::GrowthArgs) -> Result<Allowed> {
+    let share = |text: &str| {
+        parse_share(text).ok_or_else(|| {
+            Error::usage(format!(
+                "--max-gone `{text}`: write a number of samples or a part of them, for example 500 or 1%"
+            ))
+        })
+    };
+    let samples = args.max_gone.as_deref().filter(|text| !text.is_empty());
+    Ok(Allowed {
+        samples: samples.map(share).transpose()?.unwrap_or_default(),
+        splits: given(&args.allow_gone_split),
+    })
+}

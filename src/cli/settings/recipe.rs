@@ -1,0 +1,273 @@
+//! The options that can change a byte, checked against each other.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::verbs::index_names;
+use crate::base::error::{Error, Result};
+use crate::base::image::Validate;
+use crate::base::text::show;
+use crate::cli::flags as cli;
+use crate::model::problems::Problems;
+use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
+use crate::model::sample::SourcePath;
+use crate::publish::readers as index;
+use crate::source::scan::Rules;
+
+/// Splits named by the user, with their directories below the source's root.
+type Splits = Vec<(String, SourcePath)>;
+
+/// The rules by which a dataset's source was scanned, without its label file: for comparing files.
+pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
+    Ok(Rules {
+        splits: recipe.splits.clone(),
+        labels: None,
+        labels_unneeded: recipe.labels,
+        allow_empty: recipe.allow_empty,
+        keep_faulty: true,
+        include: globs("--include", &recipe.include)?,
+        exclude: globs("--exclude", &recipe.exclude)?,
+        generated: recipe.layout().generated(),
+        problems: Problems::default(),
+        limits: recipe.layout().limits(),
+    })
+}
+
+/// Reads `none`, `zstd[:LEVEL]` or `gzip[:LEVEL]`.
+fn compression(text: &str, seekable: bool) -> Result<Compression> {
+    let bad = |what: &str| {
+        Error::usage(format!(
+            "--compress `{text}`: {what}: write none, zstd, zstd:1 to zstd:19, gzip, or gzip:1 to gzip:9"
+        ))
+    };
+    let (method, level) = match text.split_once(':') {
+        Some((method, level)) => {
+            let level = level.parse::<u32>();
+            (
+                method,
+                Some(level.map_err(|_| bad("the level is no number"))?),
+            )
+        }
+        None => (text, None),
+    };
+    let within = |default: u32, most: u32| match level.unwrap_or(default) {
+        level if (1..=most).contains(&level) => Ok(level),
+        _ => Err(bad("there is no such level")),
+    };
+    let compression = match method {
+        "none" | "" if level.is_none() => Compression::None,
+        "zstd" => Compression::Zstd {
+            level: within(3, 19)? as i32,
+            seekable,
+        },
+        "gzip" => Compression::Gzip {
+            level: within(6, 9)?,
+        },
+        _ => return Err(bad("unknown")),
+    };
+    match compression {
+        Compression::None | Compression::Gzip { .. } if seekable => Err(Error::usage(
+            "--zstd-seekable is a form of zstd: add `--compress zstd`",
+        )),
+        compression => Ok(compression),
+    }
+}
+
+/// What a format cannot do.
+fn check_format(recipe: &Recipe) -> Result<()> {
+    if recipe.format != Format::Parquet {
+        return Ok(());
+    }
+    if recipe.compress != Compression::None {
+        return Err(Error::usage(
+            "--compress packs whole files, in which no reader finds Parquet's columns: drop it",
+        ));
+    }
+    if recipe.missing == Missing::Keep {
+        return Err(Error::usage(
+            "--missing-fields keep leaves samples without a field, and rows of Parquet have all columns: use `fill`",
+        ));
+    }
+    Ok(())
+}
+
+/// What only `--format tfrecord` knows: its feature names, and the label of the first class.
+fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
+    let schema = match args.schema {
+        Some(cli::Schema::Tfds) => Schema::Tfds,
+        Some(cli::Schema::Imagenet) | None => Schema::Imagenet,
+    };
+    let refused = |flag: &str| {
+        Err(Error::usage(format!(
+            "{flag} is about TFRecords: add `--format tfrecord` or drop it"
+        )))
+    };
+    if args.json && args.format != cli::Format::Wds {
+        return Err(Error::usage(
+            "--json adds a member to WebDataset samples; TFRecords have features and Parquet has columns: drop it",
+        ));
+    }
+    if args.format != cli::Format::Tfrecord {
+        return match (args.schema, args.label_base) {
+            (Some(_), _) => refused("--schema"),
+            (_, Some(_)) => refused("--label-base"),
+            _ => Ok((Schema::default(), 0)),
+        };
+    }
+    if schema == Schema::Imagenet && args.validate == cli::Validate::None {
+        return Err(Error::usage(
+            "--schema imagenet has the width and height of each image, which `--validate none` does not look at: drop that, or use `--schema tfds`",
+        ));
+    }
+    match args.label_base {
+        Some(base) if base > 1 => Err(Error::usage(format!(
+            "--label-base {base}: labels begin with 0 or 1"
+        ))),
+        base => Ok((schema, base.unwrap_or(schema.label_base()))),
+    }
+}
+
+/// What was said several times or with commas; an empty environment twin says nothing.
+pub(super) fn given(texts: &[String]) -> Vec<String> {
+    let texts = texts.iter().filter(|text| !text.is_empty());
+    texts.cloned().collect()
+}
+
+pub(super) fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        // `*` stays within a directory, as in a shell.
+        let glob = GlobBuilder::new(pattern.trim_end_matches('/'))
+            .literal_separator(true)
+            .build()
+            .map_err(|error| {
+                Error::usage(format!(
+                    "{flag} `{pattern}`: {}: correct the glob",
+                    error.kind()
+                ))
+            })?;
+        set.add(glob);
+    }
+    set.build()
+        .map_err(|error| Error::usage(format!("{flag}: {}: use fewer globs", error.kind())))
+}
+
+fn splits(given: &[OsString]) -> Result<Splits> {
+    let mut splits: Splits = Vec::new();
+    for text in given {
+        let shown = show(text.as_bytes());
+        let bad = |what: &str| {
+            Error::usage(format!(
+                "--split `{shown}`: {what}: write NAME=SUBPATH, for example val=images/val"
+            ))
+        };
+        let equals = text
+            .as_bytes()
+            .iter()
+            .position(|&b| b == b'=')
+            .ok_or_else(|| bad("no `=`"))?;
+        let (name, path) = text.as_bytes().split_at(equals);
+        let name = std::str::from_utf8(name).unwrap_or_default().to_owned();
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err(bad("the name must be letters, digits and `_`"));
+        }
+        let parts: Vec<&[u8]> = path[1..]
+            .split(|&b| b == b'/')
+            .filter(|part| !part.is_empty() && *part != b".")
+            .collect();
+        if parts.contains(&b"..".as_slice()) || path.get(1) == Some(&b'/') {
+            return Err(bad("the path must lie below SRC"));
+        }
+        let path = SourcePath::new(parts.join(&b'/'));
+        for (other, there) in &splits {
+            let (a, b) = (path.as_bytes(), there.as_bytes());
+            let within = |a: &[u8], b: &[u8]| {
+                b.is_empty()
+                    || a.strip_prefix(b)
+                        .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            };
+            if *other == name {
+                return Err(bad("the split is given twice"));
+            }
+            if within(a, b) || within(b, a) {
+                return Err(bad(&format!(
+                    "its directory overlaps that of split `{other}`"
+                )));
+            }
+        }
+        splits.push((name, path));
+    }
+    splits.sort();
+    Ok(splits)
+}
+
+/// How large shards are: one flag of three says it.
+fn cut(args: &cli::RecipeArgs) -> Result<Cut> {
+    let positive = |flag: &str, value: u64| match value {
+        0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
+        value => Ok(value),
+    };
+    match (args.shard_size, args.shards, args.shard_samples) {
+        (None, None, None) => Ok(Cut::default()),
+        (Some(size), None, None) => positive("--shard-size", size).map(Cut::ShardBytes),
+        (None, Some(shards), None) => positive("--shards", shards).map(Cut::Shards),
+        (None, None, Some(samples)) => positive("--shard-samples", samples).map(Cut::ShardSamples),
+        _ => Err(Error::usage(
+            "--shard-size, --shards and --shard-samples contradict each other: give one of them",
+        )),
+    }
+}
+
+/// Checks the options that can change a byte, each and against each other.
+pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
+    if args.name.is_empty() || args.name.contains(char::is_control) {
+        return Err(Error::usage(
+            "--name must be one line of text: choose another name",
+        ));
+    }
+    let (schema, label_base) = features(args)?;
+    let recipe = Recipe {
+        name: args.name.clone(),
+        format: match args.format {
+            cli::Format::Wds => Format::WebDataset,
+            cli::Format::Tfrecord => Format::TfRecord,
+            cli::Format::Parquet => Format::Parquet,
+        },
+        foreign: false,
+        schema,
+        label_base,
+        compress: compression(&args.compress, args.zstd_seekable)?,
+        indexes: index_names(&args.index),
+        missing: match args.missing_fields {
+            cli::Missing::Fail => Missing::Fail,
+            cli::Missing::Fill => Missing::Fill,
+            cli::Missing::Keep => Missing::Keep,
+        },
+        order: match args.order {
+            cli::Order::Shuffled => Order::Shuffled,
+            cli::Order::Listed => Order::Listed,
+        },
+        seed: args.seed,
+        cut: cut(args)?,
+        json: args.json,
+        sha256: args.sha256,
+        validate: match args.validate {
+            cli::Validate::None => Validate::None,
+            cli::Validate::Header => Validate::Header,
+            cli::Validate::Decode => Validate::Decode,
+        },
+        splits: splits(&args.split)?,
+        include: given(&args.include),
+        exclude: given(&args.exclude),
+        labels: args.labels.is_some(),
+        allow_empty: args.allow_empty,
+    };
+    check_format(&recipe)?;
+    rules_of(&recipe)?;
+    for name in &recipe.indexes {
+        index::check(name, &recipe)?;
+    }
+    Ok(recipe)
+}

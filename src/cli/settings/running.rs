@@ -1,0 +1,188 @@
+//! How to run: the checked form of what every verb has.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::base::error::{Error, Result};
+use crate::base::signal::Stop;
+use crate::cli::flags as cli;
+use crate::model::counters::Counters;
+use crate::model::history::Setup;
+use crate::model::problems::Problems;
+use crate::plan::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
+use crate::plan::draft::Plan;
+use crate::store::{Access, S3Options, Sink, Source};
+
+/// How to run, for every verb.
+#[derive(Clone)]
+pub struct Running {
+    /// Shards at once, if the user said how many.
+    pub jobs: Option<usize>,
+    /// Cores to keep busy: those there are, fewer when fewer shards at once were asked for.
+    pub cores: usize,
+    /// Memory to stay within.
+    pub memory: u64,
+    /// How to reach locations.
+    pub access: Access,
+    /// Counts what happens.
+    pub counters: Arc<Counters>,
+    /// Says when to stop.
+    pub stop: Stop,
+    /// Takes all that is at fault, however much it is.
+    pub problems: Problems,
+    /// Whether files of somebody else may be replaced that lie where reader indexes are to be.
+    pub replace: bool,
+}
+
+impl Running {
+    /// The same, with files of somebody else replaced or not.
+    pub(crate) fn replacing(&self, args: &cli::ReplaceArgs) -> Self {
+        Self {
+            replace: args.replace,
+            ..self.clone()
+        }
+    }
+
+    /// Shards at once, for this many shards.
+    pub fn jobs_for(&self, shards: usize) -> usize {
+        self.jobs
+            .unwrap_or_else(|| balanced_jobs(self.cores, shards))
+    }
+
+    /// What a summary says of this.
+    pub fn setup(&self) -> Setup {
+        Setup {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cores: self.cores,
+            jobs: self.jobs,
+            reads: self.access.reads,
+            memory_bytes: self.memory,
+            fsync: self.access.fsync,
+        }
+    }
+
+    /// What each packer of this plan may hold, from this source to this sink.
+    pub fn budget(&self, plan: &Plan, source: &dyn Source, sink: &dyn Sink) -> Result<Budget> {
+        let jobs = self.jobs_for(plan.shards.len());
+        let overhead = Overhead {
+            reads: source.reads(),
+            bytes: source.overhead_bytes() + sink.writing_bytes(),
+            window_bytes: source.window_bytes(),
+            job_bytes: plan.recipe.compress.memory_bytes()
+                + plan.recipe.layout().memory_bytes(&plan.names),
+        };
+        divide(self.memory, jobs, overhead, plan)
+    }
+}
+
+/// Checks how to run.
+pub(crate) fn running(
+    args: &cli::CommonArgs,
+    counters: &Arc<Counters>,
+    stop: &Stop,
+) -> Result<Running> {
+    let positive = |flag: &str, value: usize| match value {
+        0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
+        value => Ok(value),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Half of the open files are left to everything else.
+    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let memory = args.memory.unwrap_or_else(default_memory);
+    Ok(Running {
+        jobs: args.jobs,
+        cores: cores.min(positive("--jobs", args.jobs.unwrap_or(cores))?),
+        replace: false,
+        memory,
+        access: Access {
+            reads: args.reads.map(|n| positive("--reads", n)).transpose()?,
+            open_files: open_files.map_or(usize::MAX, |limit| (limit / 2).max(1) as usize),
+            memory,
+            fsync: !args.no_fsync,
+            s3: s3(&args.s3)?,
+            network: Default::default(),
+            steps: Default::default(),
+            counters: Arc::clone(counters),
+            stop: stop.clone(),
+        },
+        counters: Arc::clone(counters),
+        stop: stop.clone(),
+        problems: match args.problems.as_ref().filter(|path| !path.is_empty()) {
+            Some(path) => Problems::create(Path::new(path))?,
+            None => Problems::default(),
+        },
+    })
+}
+
+/// Checks what is said about S3.
+fn s3(args: &cli::S3Args) -> Result<S3Options> {
+    // An empty environment twin says nothing.
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    if args.sse_kms_key_id.is_some()
+        && !args
+            .sse
+            .as_deref()
+            .is_some_and(|sse| sse.starts_with("aws:kms"))
+    {
+        return Err(Error::usage(
+            "--sse-kms-key-id names the key of `--sse aws:kms`: add that",
+        ));
+    }
+    let timeout = args.request_timeout;
+    if timeout == 0 {
+        return Err(Error::usage("--request-timeout 0: give at least 1 second"));
+    }
+    Ok(S3Options {
+        endpoint_url: given(&args.endpoint_url),
+        region: given(&args.region),
+        profile: given(&args.profile),
+        no_sign_request: args.no_sign_request,
+        request_payer: args.request_payer.is_some(),
+        storage_class: given(&args.storage_class),
+        sse: given(&args.sse),
+        sse_kms_key_id: given(&args.sse_kms_key_id),
+        tagging: given(&args.tagging),
+        path_style: match args.addressing {
+            cli::Addressing::Auto => None,
+            cli::Addressing::Path => Some(true),
+            cli::Addressing::Host => Some(false),
+        },
+        no_conditional_put: args.unsafe_no_conditional_put,
+        request_timeout: std::time::Duration::from_secs(timeout),
+        retry_for: std::time::Duration::from_secs(args.retry_for),
+    })
+}
+
+/// When the workflow that this run is a step of will end it; `variable` gives the environment.
+pub fn deadline(variable: impl Fn(&str) -> Option<String>) -> Option<SystemTime> {
+    let text = variable("ARGO_DEADLINE").filter(|text| !text.is_empty())?;
+    match OffsetDateTime::parse(&text, &Rfc3339) {
+        // Argo's way of saying that there is none: the year 1.
+        Ok(time) if time < OffsetDateTime::UNIX_EPOCH => None,
+        Ok(time) => Some(time.into()),
+        Err(error) => {
+            tracing::warn!(
+                "`ARGO_DEADLINE` is `{text}`, no time as of RFC 3339: {error}; going on without"
+            );
+            None
+        }
+    }
+}
+
+/// This moment as of RFC 3339, in UTC and whole seconds; empty if the clock is beyond such times.
+pub(crate) fn now() -> String {
+    let now = OffsetDateTime::now_utc().replace_nanosecond(0);
+    now.ok()
+        .and_then(|now| now.format(&Rfc3339).ok())
+        .unwrap_or_default()
+}
+
+/// Where a scheduler wants to read how far this run is.
+pub(crate) fn progress_file() -> Option<PathBuf> {
+    let path = std::env::var_os("ARGO_PROGRESS_FILE").filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
