@@ -1,7 +1,7 @@
 //! `compact`: merge small shards, which many small additions leave behind, into large ones.
 
 use super::convert;
-use super::plan::planned_source;
+use super::origin::planned_source;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{Files, Planning, Running};

@@ -1,6 +1,8 @@
 //! `convert`: plan, pack and publish in one process.
 
-use super::plan::{Since, Standing};
+use super::decide::{Decision, SourceSince, decide};
+use super::describe::{describe, tell_saving};
+use super::origin::open_source;
 use super::publish::finish;
 use super::summary::Summary;
 use super::{pack, plan, way};
@@ -32,25 +34,29 @@ pub fn on(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
-    let source = plan::open_source(planning, sink, running)?;
-    let standing = plan::standing(planning, source.as_ref(), sink, dry_run, running)?;
+    let source = open_source(planning, sink, running)?;
+    let decision = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return plan::describe(&standing, source.as_ref());
+        return describe(&decision, source.as_ref());
     }
     sink.sweep()?;
-    let (stored, since, changes) = match standing {
-        Standing::UpToDate(manifest, changes) => {
+    let (stored, since, changes) = match decision {
+        Decision::UpToDate(manifest, changes) => {
             return plan::up_to_date(sink, *manifest, changes, running);
         }
-        Standing::Begun(stored, since) => (*stored, since, None),
-        Standing::New(draft, changes) => {
+        Decision::GoOn(stored, since) => (*stored, since, None),
+        Decision::New(draft, changes) => {
             way::of_plan(sink, &draft.plan, |what| way::check(sink, what, running))?;
-            plan::tell_saving(&draft, source.as_ref())?;
+            tell_saving(&draft, source.as_ref())?;
             // Before anything is written: a destination is not claimed for a run that cannot start.
             running.budget(&draft.plan, source.as_ref(), sink)?;
             // The compact listing is not needed any more then, and packing wants the memory.
             let changes = draft.plan.base.is_some().then_some(changes);
-            (resume::store(sink, &draft)?, Since::Nothing, changes)
+            (
+                resume::store(sink, &draft)?,
+                SourceSince::Unchanged,
+                changes,
+            )
         }
     };
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;
@@ -73,8 +79,8 @@ pub fn on(
     }
     let finished = finish(&stored, sink, packed, running)?;
     match since {
-        Since::Nothing => Ok(finished),
+        SourceSince::Unchanged => Ok(finished),
         // An earlier run's plan comes first, so that nothing of its work is lost.
-        Since::More => on(sink, planning, policy, None, dry_run, running),
+        SourceSince::Changed => on(sink, planning, policy, None, dry_run, running),
     }
 }

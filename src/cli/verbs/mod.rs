@@ -3,10 +3,13 @@
 pub mod cat;
 pub mod compact;
 pub mod convert;
+mod decide;
+mod describe;
 pub mod find;
 pub mod gc;
 pub mod index;
 pub mod inspect;
+mod origin;
 pub mod pack;
 pub mod plan;
 pub mod publish;

@@ -1,6 +1,6 @@
 //! `pack`: write this worker's shards of the stored plan; those with a record are not touched.
 
-use super::plan::planned_source;
+use super::origin::planned_source;
 use super::publish::finish;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::plan::planned_source;
+use super::origin::planned_source;
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::units::counted;

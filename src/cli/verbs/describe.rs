@@ -1,0 +1,281 @@
+//! What a dry run prints of a plan, and what compression saves.
+
+use std::fmt::Write;
+
+use super::decide::{Decision, SourceSince};
+use super::summary::Summary;
+use crate::base::error::Result;
+use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
+use crate::model::history::Changes;
+use crate::model::recipe::{Compression, Format};
+use crate::plan::draft::Draft;
+use crate::source::scan::Notes;
+use crate::store::Source;
+
+/// Speeds that a dry run's estimate assumes: a local disk, and one request of an object store.
+const ASSUMED_BYTES_PER_SECOND: f64 = 500e6;
+
+const ASSUMED_LATENCY_SECONDS: f64 = 0.1;
+
+/// Bytes of one part of a multipart upload, for the estimate of requests.
+const ASSUMED_PART_BYTES: u64 = 16 << 20;
+
+/// Samples and bytes of source files that are compressed to see what it saves.
+const TRIED_SAMPLES: u64 = 64;
+
+const TRIED_BYTES: u64 = 4 << 20;
+
+/// Less than this is not worth the time that readers spend on unpacking.
+const WORTH_SHARE: f64 = 0.05;
+
+/// Odd files named in a dry run.
+const NAMED: usize = 5;
+
+/// What a dry run prints.
+pub(super) fn describe(decision: &Decision, source: &dyn Source) -> Result<Summary> {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    match decision {
+        Decision::UpToDate(manifest, changes) => {
+            let _ = writeln!(
+                out,
+                "plan      {}\nup to date: {} in {}",
+                manifest.plan,
+                counted(manifest.samples, "sample"),
+                counted(manifest.shards().count() as u64, "shard"),
+            );
+            if *changes != Changes::default() {
+                let _ = writeln!(out, "changes   {}", changes.text());
+            }
+        }
+        Decision::GoOn(stored, since) => {
+            let plan = &stored.plan;
+            let _ = writeln!(
+                out,
+                "plan      {}\nbegun     {} in {}, {}: the next run goes on with it{}",
+                stored.digest,
+                counted(plan.samples(), "sample"),
+                counted(plan.shards.len() as u64, "shard"),
+                bytes_text(plan.bytes()),
+                match since {
+                    SourceSince::Unchanged => "",
+                    SourceSince::Changed => ", and then with what came since",
+                }
+            );
+        }
+        Decision::New(draft, changes) => {
+            let _ = write_description(&mut out, draft, source);
+            if draft.plan.base.is_some() {
+                let _ = writeln!(out, "changes   {}", changes.text());
+            }
+            // A format whose shards are not compressed has nothing to tell.
+            if draft.plan.recipe.format != Format::Parquet {
+                out.push_str(&format!("compress  {}\n", saving(draft, source)?));
+            }
+        }
+    }
+    Ok(Summary::text(out))
+}
+
+/// Says what the compression that was asked for saves, and what cannot read it.
+pub(super) fn tell_saving(draft: &Draft, source: &dyn Source) -> Result<()> {
+    let recipe = &draft.plan.recipe;
+    if recipe.compress == Compression::None {
+        return Ok(());
+    }
+    tracing::info!("{}", saving(draft, source)?);
+    if recipe.format == Format::TfRecord && matches!(recipe.compress, Compression::Zstd { .. }) {
+        tracing::warn!(
+            "TensorFlow cannot read zstd: use `--compress gzip` for tf.data, or unpack the shards first"
+        );
+    }
+    Ok(())
+}
+
+/// Compresses some samples of the whole set, and says what was saved.
+fn saving(draft: &Draft, source: &dyn Source) -> Result<String> {
+    let recipe = &draft.plan.recipe;
+    let (compress, would) = match recipe.compress {
+        Compression::None => {
+            let usual = Compression::Zstd {
+                level: 3,
+                seekable: false,
+            };
+            (usual, "would save")
+        }
+        asked => (asked, "saves"),
+    };
+    let mut tried = Vec::new();
+    let samples = draft.plan.samples();
+    let step = samples.div_ceil(TRIED_SAMPLES).max(1);
+    let mut number = 0;
+    'shards: for shard in 0..draft.plan.shards.len() {
+        let first = number;
+        number += draft.plan.shards[shard].samples;
+        // Every so many samples over all shards.
+        let skip = (step - first % step) % step;
+        for sample in draft
+            .samples(shard)
+            .skip(skip as usize)
+            .step_by(step as usize)
+        {
+            for field in sample
+                .fields
+                .iter()
+                .filter(|field| field.size <= TRIED_BYTES)
+            {
+                if tried.len() as u64 + field.size > TRIED_BYTES {
+                    break 'shards;
+                }
+                tried.extend_from_slice(&source.start(field).wait()?);
+            }
+        }
+    }
+    let packed = compress.try_on(&tried)?;
+    let share = 1.0 - packed as f64 / tried.len().max(1) as f64;
+    let verdict = match share < WORTH_SHARE {
+        true => ": not worth it for these files",
+        false => "",
+    };
+    let (percent, of) = (share * 100.0, bytes_text(tried.len() as u64));
+    Ok(format!(
+        "{compress} {would} {percent:.1} % (of {of} tried){verdict}"
+    ))
+}
+
+fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {
+    let plan = &draft.plan;
+    let notes = draft.notes();
+    let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
+    let sidecars: u64 = notes.sidecars.values().sum();
+    let files = plan.samples() + sidecars;
+    writeln!(out, "plan      {}", draft.digest)?;
+    writeln!(
+        out,
+        "source    {source}: {} files, {}",
+        count_text(files),
+        bytes_text(source_bytes)
+    )?;
+    writeln!(
+        out,
+        "samples   {} in {}",
+        count_text(plan.samples()),
+        classes(plan.names.classes.len())
+    )?;
+    writeln!(
+        out,
+        "output    {} in {}",
+        bytes_text(plan.bytes()),
+        counted(plan.shards.len() as u64, "shard")
+    )?;
+    for split in &plan.splits {
+        let shards: Vec<_> = plan
+            .shards
+            .iter()
+            .filter(|shard| shard.split == *split)
+            .collect();
+        let samples = shards.iter().map(|shard| shard.samples).sum();
+        let sizes = || shards.iter().map(|shard| shard.bytes);
+        writeln!(
+            out,
+            "split     {split}: {}, {} of {} to {}",
+            counted(samples, "sample"),
+            counted(shards.len() as u64, "shard"),
+            bytes_text(sizes().min().unwrap_or(0)),
+            bytes_text(sizes().max().unwrap_or(0)),
+        )?;
+    }
+    write_classes(out, draft)?;
+    write_left_out(out, draft.notes())?;
+    write_cost(out, draft, source)
+}
+
+/// The smallest and the largest class, and the fields besides the image.
+fn write_classes(out: &mut String, draft: &Draft) -> std::fmt::Result {
+    let (plan, notes) = (&draft.plan, draft.notes());
+    let class = |label: Option<usize>| {
+        label.map_or(String::new(), |label| {
+            format!(
+                "`{}` {}",
+                plan.names.classes[label],
+                count_text(draft.class_sizes()[label])
+            )
+        })
+    };
+    let sizes = draft.class_sizes();
+    let smallest = (0..sizes.len()).min_by_key(|&label| sizes[label]);
+    let largest = (0..sizes.len()).rev().max_by_key(|&label| sizes[label]);
+    writeln!(
+        out,
+        "classes   smallest {}, largest {}",
+        class(smallest),
+        class(largest)
+    )?;
+    for (name, count) in &notes.sidecars {
+        writeln!(
+            out,
+            "field     `{name}`: {} samples have one",
+            count_text(*count)
+        )?;
+    }
+    Ok(())
+}
+
+/// What of the source is in no sample.
+fn write_left_out(out: &mut String, notes: &Notes) -> std::fmt::Result {
+    for (count, what) in [
+        (notes.hidden, "hidden files and directories"),
+        (notes.left_out, "files by --include, --exclude or --split"),
+        (notes.unused_labels, "labels that no image has"),
+    ] {
+        if count > 0 {
+            writeln!(out, "left out  {} {what}", count_text(count))?;
+        }
+    }
+    if notes.odd > 0 {
+        let named = notes
+            .odd_examples
+            .iter()
+            .take(NAMED)
+            .cloned()
+            .collect::<Vec<_>>();
+        let more = if notes.odd > named.len() as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "odd       {}, neither images nor named like one: {}{more}",
+            counted(notes.odd, "file"),
+            named.join(", ")
+        )?;
+    }
+    Ok(())
+}
+
+/// The time and the requests that the work will take, by what is usual.
+fn write_cost(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {
+    let plan = &draft.plan;
+    let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
+    let files = plan.samples() + draft.notes().sidecars.values().sum::<u64>();
+    let parts: u64 = plan
+        .shards
+        .iter()
+        .map(|shard| shard.bytes.div_ceil(ASSUMED_PART_BYTES) + 2)
+        .sum();
+    writeln!(
+        out,
+        "time      about {} at 500 MB/s; {} if every open takes 100 ms ({} reads at once)",
+        seconds_text((source_bytes + plan.bytes()) as f64 / ASSUMED_BYTES_PER_SECOND),
+        seconds_text(files as f64 * ASSUMED_LATENCY_SECONDS / source.reads() as f64),
+        source.reads()
+    )?;
+    writeln!(
+        out,
+        "requests  {} reads; as an object store counts: {} GET, {} PUT in 16 MiB parts",
+        count_text(files),
+        count_text(files),
+        count_text(parts + plan.shards.len() as u64 + 5)
+    )
+}
