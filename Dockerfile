@@ -2,8 +2,6 @@
 #     docker build --build-arg COMMIT=$(git rev-parse --short=12 HEAD) -t shardpack .
 ARG RUST=1.95
 FROM rust:${RUST}-bookworm AS build
-# aws-lc, the TLS library, is built from C.
-RUN apt-get update && apt-get install -y --no-install-recommends cmake && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
 COPY src src

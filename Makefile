@@ -1,31 +1,42 @@
-# Everything lands in target/, .venv/ and .garage/, all ignored by git.
+# Everything lands in target/, .venv/, .tools/ and .garage/, all ignored by git.
 
 PYTHON ?= python3
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+DEBUG  := $(TARGET)/debug
 BIN    := $(TARGET)/release/shardpack
 DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
 HEAVY  := .venv/interop-heavy.stamp
+TYPOS  := .tools/bin/typos
 GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
-PYTEST := SHARDPACK_BIN=$(BIN) IMAGEFOLDER_BIN=$(TARGET)/release/examples/imagefolder \
-          S3_SERVER_BIN=$(TARGET)/release/examples/s3_server .venv/bin/python -m pytest
+# A test that hangs ends the run instead of blocking it.
+LIMIT  := timeout --foreground $(or $(TEST_SECONDS),3600)
+PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder \
+          S3_SERVER_BIN=$(DEBUG)/s3_server $(LIMIT) .venv/bin/python -m pytest
+# What finds most mistakes in least time.
+QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test model check bench scale batch interop interop-heavy interop-all soak fuzz static clean
+.PHONY: help build programs demo test quick model exhaustive check bench scale batch interop interop-heavy interop-all soak fuzz static clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build the release binary, the maker of test pictures and the S3 server of the tests
-	cargo build --release --bin shardpack --example imagefolder --example s3_server
+build: ## build the release binary, target/release/shardpack
+	cargo build --release
 
-demo: build ## turn a small picture tree into shards, verify them, look inside
+# The demo, the tests and a plain `cargo build` share what is compiled here.
+programs:
+	cargo build --workspace --bins
+
+demo: ## turn a small picture tree into shards, verify them, look inside
+	cargo build --bins -p shardpack -p imagefolder
 	@rm -rf $(DEMO)
-	$(TARGET)/release/examples/imagefolder $(DEMO)/images
-	$(BIN) convert $(DEMO)/images $(DEMO)/shards --shard-size 8MB
-	$(BIN) verify $(DEMO)/shards --level data
-	$(BIN) verify $(DEMO)/shards --level source --source $(DEMO)/images
-	$(BIN) inspect $(DEMO)/shards
+	$(DEBUG)/imagefolder $(DEMO)/images
+	$(DEBUG)/shardpack convert $(DEMO)/images $(DEMO)/shards --shard-size 8MB
+	$(DEBUG)/shardpack verify $(DEMO)/shards --level data
+	$(DEBUG)/shardpack verify $(DEMO)/shards --level source --source $(DEMO)/images
+	$(DEBUG)/shardpack inspect $(DEMO)/shards
 	@echo; echo "What is there now:"; find $(DEMO)/shards | sort | sed 's/^/  /'
 	@echo; echo "Read it with Python (pip install webdataset):"; echo
 	@echo '  import webdataset as wds'
@@ -36,32 +47,43 @@ demo: build ## turn a small picture tree into shards, verify them, look inside
 	@echo '      print(len(image), int(label))'
 
 test: ## run every test: Rust, thread schedules, the Python readers, the batch templates
-	cargo test
+	$(LIMIT) cargo test
 	@$(MAKE) --no-print-directory model
 	@$(MAKE) --no-print-directory interop batch
 
-model: ## the seam between threads under thousands of schedules (10 seconds); SHARDPACK_SCHEDULES=200000 make model
-	cargo test -q --manifest-path tests/model/Cargo.toml --target-dir $(TARGET)/model
+quick: ## the tests that find most mistakes, in two minutes after a build
+	$(LIMIT) cargo test --lib -- --skip crash::
+	$(LIMIT) cargo test --test it -- $(QUICK)
 
-check: ## formatting and lints, warnings denied
-	cargo fmt --check
+# `make test` tries one in four of these.
+exhaustive: ## runs that end at any point, in every way (15 minutes)
+	SHARDPACK_EVERY=1 cargo test --lib -- --nocapture crash::
+
+model: ## the seam between threads under thousands of schedules (10 seconds); SHARDPACK_SCHEDULES=200000 make model
+	$(LIMIT) cargo test -q --manifest-path tests/model/Cargo.toml --target-dir $(TARGET)/model
+
+check: $(TYPOS) ## formatting, lints and documentation, warnings denied; spelling
+	cargo fmt --all --check
 	cargo fmt --check --manifest-path tests/model/Cargo.toml
 	cargo fmt --check --manifest-path tests/fuzz/Cargo.toml
-	cargo clippy --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --lib
+	@if [ -x $(TYPOS) ]; then $(TYPOS); else echo "spelling was not checked: typos could not be installed"; fi
 
-interop: $(STAMP) build ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
+interop: $(STAMP) programs ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
 	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
 
-batch: $(STAMP) build ## run the templates of deploy/ on a small model of Argo, Kubernetes and SLURM, killing pods (2 minutes)
+batch: $(STAMP) programs ## run the templates of deploy/ on a small model of Argo, Kubernetes and SLURM, killing pods (2 minutes)
 	$(PYTEST) tests/deploy
 
-interop-heavy: $(HEAVY) build ## read them with TensorFlow and TFDS (the first time 330 MB are downloaded)
+interop-heavy: $(HEAVY) programs ## read them with TensorFlow and TFDS (the first time 330 MB are downloaded)
 	$(PYTEST) tests/interop/heavy
 
-interop-all: $(HEAVY) build $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
+interop-all: $(HEAVY) programs $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
 	GARAGE_BIN=$(GARAGE) $(PYTEST) tests/interop
 
-bench: $(HEAVY) build ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
+bench: $(HEAVY) ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
+	cargo build --release -p shardpack -p imagefolder --bins
 	cargo bench --bench compare
 
 scale: ## what planning and publishing cost for 10 million samples (needs 4 GB of memory, 2 GB of disk, a few minutes)
@@ -72,7 +94,7 @@ soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES 
 	@end=$$(( $$(date +%s) + 60 * $${SOAK_MINUTES:-30} )); seed=$${SOAK_SEED:-$$(date +%s)}; passes=0; \
 	 while [ $$(date +%s) -lt $$end ]; do \
 	   echo "seeds from $$seed"; \
-	   export SHARDPACK_SEED=$$seed SHARDPACK_SEEDS=300 SHARDPACK_ROUNDS=200 SHARDPACK_KILLS=80 SHARDPACK_MUTATIONS=30000; \
+	   export SHARDPACK_SEED=$$seed SHARDPACK_SEEDS=300 SHARDPACK_ROUNDS=200 SHARDPACK_KILLS=80 SHARDPACK_MUTATIONS=30000 SHARDPACK_EVERY=1; \
 	   cargo test -q --lib -- --nocapture crash::chaos crash::together || exit 1; \
 	   cargo test -q --test it -- --nocapture kill:: mutations::every || exit 1; \
 	   seed=$$(( seed + 300 )); passes=$$(( passes + 1 )); \
@@ -95,12 +117,17 @@ fuzz: ## ever new bytes for whatever reads those of others, FUZZ_SECONDS (60) a 
 	 done
 
 # As the Dockerfile does it, in a directory of its own.
+STATIC_TARGET := x86_64-unknown-linux-gnu
 static: ## build the binary of the container image, which needs nothing else (6 minutes)
 	SHARDPACK_COMMIT=$$(git rev-parse --short=12 HEAD) RUSTFLAGS="-C target-feature=+crt-static -C strip=symbols" \
-	    cargo build --release --locked --bin shardpack --target x86_64-unknown-linux-gnu --target-dir $(TARGET)/static
+	    cargo build --release --locked --bin shardpack --target $(STATIC_TARGET) --target-dir $(TARGET)/static
 
 clean: ## remove everything that was built, made or installed here
-	rm -rf $(TARGET) .venv .garage .pytest_cache tests/__pycache__ tests/*/__pycache__ tests/*/*/__pycache__
+	rm -rf $(TARGET) .venv .tools .garage .pytest_cache tests/__pycache__ tests/*/__pycache__ tests/*/*/__pycache__
+
+# A word that is spelled wrongly is found everywhere but where a machine has no way to the tool.
+$(TYPOS):
+	@$(PYTHON) -m venv .tools && .tools/bin/pip install -q typos==1.52.0 || echo "typos could not be installed"
 
 $(STAMP): pyproject.toml tests/interop/make_venv
 	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop

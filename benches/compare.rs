@@ -17,8 +17,6 @@ mod floor;
 mod measure;
 #[path = "compare/s3.rs"]
 mod s3;
-#[path = "../fixtures/s3_server/mod.rs"]
-mod s3_server;
 
 use std::collections::HashSet;
 use std::env;

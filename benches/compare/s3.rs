@@ -17,7 +17,7 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::s3_server::{ACCESS_KEY, BUCKET, Fault, Kind, Options, SECRET_KEY, Server};
+use shardpack_fixtures::s3_server::{ACCESS_KEY, BUCKET, Fault, Kind, Options, SECRET_KEY, Server};
 
 /// Part size of shardpack for shards of this size.
 const PART_BYTES: usize = 8 << 20;

@@ -327,13 +327,9 @@ pub fn at_once<T: Sync, R: Send>(
 }
 
 #[cfg(test)]
-#[path = "../../fixtures/s3_server/mod.rs"]
-pub(crate) mod s3_server;
-
-#[cfg(test)]
 mod tests {
-    use super::s3_server::Server;
     use super::*;
+    use shardpack_fixtures::s3_server::{self, Server};
 
     fn access(fsync: bool) -> Access {
         Access {

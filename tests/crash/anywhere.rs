@@ -95,9 +95,8 @@ impl Scenario {
             Points::Counted(_) => fate.points(),
             Points::Requests => world.server().requests().len(),
         };
-        let tries: Vec<_> = (0..count)
-            .flat_map(|at| points.ways().iter().map(move |&when| (at, when)))
-            .collect();
+        let all = (0..count).flat_map(|at| points.ways().iter().map(move |&when| (at, when)));
+        let tries = thinned(all.collect());
         let (disturbed, left) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let places = Mutex::new(std::collections::BTreeSet::new());
         at_once(DEPTH, &tries, |&(at, when)| {

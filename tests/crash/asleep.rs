@@ -26,8 +26,10 @@ fn sleeps_over(name: &str, new: New, verb: Verb, earlier: &[Verb], damage: fn(&m
         let _ = world.run(verb, &fate);
         // Before steps that write nothing it is as if it slept before the next that does.
         let trace = fate.trace();
-        let points =
-            (0..trace.len()).filter(|&at| level == Level::Operations || writes(&trace[at]));
+        let points: Vec<_> = (0..trace.len())
+            .filter(|&at| level == Level::Operations || writes(&trace[at]))
+            .collect();
+        let points = thinned(points);
         let (mut asleep, mut killed) = (0, 0);
         for point in points {
             let like = new(&data);
@@ -46,7 +48,7 @@ fn sleeps_over(name: &str, new: New, verb: Verb, earlier: &[Verb], damage: fn(&m
         println!(
             "{name} sleeps over a publication, {level:?}: {asleep} points, killed at {killed}, {seconds:.1} s"
         );
-        assert!(killed > 1);
+        assert!(killed > 0);
     }
 }
 

@@ -88,6 +88,7 @@ fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level)
         // Nothing that asks a store is ever told of a signal: the store asks again.
         .filter(|(_, (errno, ..))| level != Level::Operations || *errno != Errno::INTR)
         .collect();
+    let tries = thinned(tries);
     assert!(!tries.is_empty());
     let told = AtomicUsize::new(0);
     at_once(4, &tries, |&(at, (errno, kind, words))| {

@@ -34,9 +34,9 @@ use crate::model::recipe::{Cut, Format, Recipe, Schema};
 use crate::plan::worker::Worker;
 use crate::publish::companions as beside;
 use crate::publish::readers as index;
-use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
 use crate::store::{self, Access, S3Options, Sink};
 use crate::upkeep::gc::{Rules, collect};
+use shardpack_fixtures::s3_server::{Fault, Kind as Wrong, Options, Server};
 
 /// Names with contents.
 pub(crate) type Tree = BTreeMap<String, Bytes>;
@@ -575,6 +575,20 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
 }
 
 /// A number from the environment.
+/// One case of how many is tried, unless `SHARDPACK_EVERY` says it: 1 tries all of them, as `make exhaustive` does.
+const EVERY: u64 = 4;
+
+/// The cases that are tried of all there are, spread over points and what happens at them.
+fn thinned<T>(cases: Vec<T>) -> Vec<T> {
+    let every = number("SHARDPACK_EVERY").unwrap_or(EVERY).max(1) as usize;
+    let is_tried = |at: usize| (at + at / every).is_multiple_of(every);
+    let cases = cases.into_iter().enumerate();
+    cases
+        .filter(|(at, _)| is_tried(*at))
+        .map(|(_, case)| case)
+        .collect()
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }

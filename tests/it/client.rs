@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::s3::{at, upload};
-use crate::s3_server::{ACCESS_KEY, Fault, Kind, SECRET_KEY, Server};
 use crate::servers::{Authority, Http, Identity, Listener, Proxy, Tls};
 use crate::support::{Dataset, run};
+use shardpack_fixtures::s3_server::{ACCESS_KEY, Fault, Kind, SECRET_KEY, Server};
 
 /// A bucket, and an authority with a file for its certificate.
 struct World {
@@ -142,7 +142,7 @@ fn a_server_without_tls_is_asked_through_the_proxy_too_even_on_this_machine() {
 }
 
 #[test]
-fn a_proxys_password_is_used_and_never_shown() {
+fn the_password_of_a_proxy_is_used_and_never_shown() {
     let world = World::new();
     let tls = world.tls(&world.authority.signs(HIDDEN));
     // `user:p@canary`, as a header has it.

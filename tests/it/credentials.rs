@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::s3::{at, upload};
-use crate::s3_server::{ACCESS_KEY, Fault, Kind, SECRET_KEY, Server};
 use crate::servers::{Http, header};
 use crate::support::{Dataset, run};
+use shardpack_fixtures::s3_server::{ACCESS_KEY, Fault, Kind, SECRET_KEY, Server};
 
 /// A bucket with images, and configuration files that a run is pointed at.
 struct World {
@@ -167,7 +167,7 @@ fn a_profile_without_credentials_borrows_none() {
     assert_eq!(machine.requests().len(), 0);
     assert_eq!(world.server.requests().len(), 0);
     // Its other settings are of use without credentials.
-    let open = crate::s3_server::Options {
+    let open = shardpack_fixtures::s3_server::Options {
         anonymous: true,
         ..Default::default()
     };

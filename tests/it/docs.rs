@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::s3_server::Server;
 use crate::support::files;
+use shardpack_fixtures::s3_server::Server;
 
 const PACKAGES: [&str; 8] = [
     "datasets",

@@ -7,11 +7,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::s3::{at, upload};
-use crate::s3_server::{Fault, Kind, Server};
 use crate::support::{
     Dataset, Digests, Output, Random, Run, digests, manifest, members, padded_picture, picture,
     run, set_modified, shardpack, stamps, write,
 };
+use shardpack_fixtures::s3_server::{Fault, Kind, Server};
 
 /// Four shards of two classes.
 const FLAGS: &[&str] = &["--shards", "4", "--missing-fields", "keep"];

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::s3::{assert_same, at, large, tree, upload};
-use crate::s3_server::{Options, Server};
 use crate::support::{Dataset, Random, Run, files, finished, number, run};
+use shardpack_fixtures::s3_server::{Options, Server};
 
 /// Rounds when nothing is said.
 const KILLS: u64 = 30;

@@ -1,9 +1,5 @@
 //! The binary from end to end, one module for each part of `src/` or verb it is about.
 
-#[path = "../../fixtures/limited_link.rs"]
-mod limited_link;
-#[path = "../../fixtures/s3_server/mod.rs"]
-mod s3_server;
 // Steps that fail, commands in between, containers.
 mod faults;
 mod servers;

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::s3::{assert_same, at, tree, upload};
-use crate::s3_server::{Fault, Kind, Options, Server};
 use crate::support::{Dataset, Run, padded_picture, run, shardpack};
+use shardpack_fixtures::s3_server::{Fault, Kind, Options, Server};
 
 const MIB: u64 = 1 << 20;
 /// What the arithmetic of `--memory` takes for the program itself, which is more in a debug build.
@@ -157,8 +157,9 @@ fn large_files_are_in_flight_together_like_small_ones() {
             .iter()
             .all(|read| read.headers.contains_key("if-match"))
     );
-    let asked =
-        |read: &crate::s3_server::Request| (read.key.clone(), read.headers.get("range").cloned());
+    let asked = |read: &shardpack_fixtures::s3_server::Request| {
+        (read.key.clone(), read.headers.get("range").cloned())
+    };
     reads.sort_by_key(asked);
     reads.dedup_by_key(|read| asked(read));
     assert_eq!(reads.len(), 12 * 3, "two pieces and the end of each");
@@ -217,7 +218,8 @@ fn a_file_that_changes_while_its_pieces_are_read_is_refused() {
     let flags = ["--reads", "4", "--jobs", "1", "--memory", "96MiB"];
     std::thread::scope(|scope| {
         let run = scope.spawn(|| convert(&server, "out", &flags));
-        let is_read = |request: &crate::s3_server::Request| request.key == "images/a/big.jpg";
+        let is_read =
+            |request: &shardpack_fixtures::s3_server::Request| request.key == "images/a/big.jpg";
         while !server.requests().iter().any(is_read) {
             assert!(!run.is_finished(), "it was not read");
             std::thread::yield_now();

@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::s3::{at, upload};
-use crate::s3_server::Server;
 use crate::support::{BINARY, Dataset, files, finished, flip, is_root, run, shardpack};
+use shardpack_fixtures::s3_server::Server;
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()

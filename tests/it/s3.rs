@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::s3_server::{Checksums, Conditional, Fault, Kind, Options, SECRET_KEY, Server};
 use crate::support::{
     Dataset, Random, Run, files, finished, padded_picture, picture, run, shardpack,
+};
+use shardpack_fixtures::s3_server::{
+    Checksums, Conditional, Fault, Kind, Options, SECRET_KEY, Server,
 };
 
 /// Every operation whose answer has no content of interest and may be made again.
@@ -195,8 +197,9 @@ fn inspect_and_cat_read_only_what_they_need() {
     bucket.server.clear_requests();
     let cat = shardpack_at(&bucket.server, &["cat", "s3://bucket/out", "a/02"]);
     assert!(cat.exits(0).bytes == padded_picture("a/02.jpg", LARGE_BYTES));
-    let of_shards =
-        |r: &crate::s3_server::Request| r.operation == "GetObject" && r.key.contains("/data/");
+    let of_shards = |r: &shardpack_fixtures::s3_server::Request| {
+        r.operation == "GetObject" && r.key.contains("/data/")
+    };
     let reads: Vec<_> = bucket
         .server
         .requests()

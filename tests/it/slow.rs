@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::limited_link::LimitedLink;
 use crate::s3::{at, upload};
-use crate::s3_server::{Fault, Kind, Server};
 use crate::support::{Dataset, Run, padded_picture, run};
+use shardpack_fixtures::limited_link::LimitedLink;
+use shardpack_fixtures::s3_server::{Fault, Kind, Server};
 
 /// 5 Mbit/s.
 const LINK: u64 = 625_000;

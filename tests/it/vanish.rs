@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::s3::{at, upload};
-use crate::s3_server::{Fault, Kind, Server};
 use crate::support::*;
+use shardpack_fixtures::s3_server::{Fault, Kind, Server};
 
 /// A source of three classes, planned.
 fn planned() -> (Dataset, Output) {

@@ -1,6 +1,5 @@
 //! The source that a destination was or is to be made from.
 
-
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{Planning, Running};
 use crate::state::stored::{self as resume};

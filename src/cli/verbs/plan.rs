@@ -1,6 +1,5 @@
 //! `plan`: list the source, fix order and boundaries, store the plan; or only say what it would be.
 
-
 use super::decide::{Decision, decide};
 use super::describe::{describe, tell_saving};
 use super::origin::open_source;
