@@ -42,8 +42,4 @@ pub mod store;
 pub mod upkeep;
 
 #[cfg(test)]
-#[path = "../tests/crash/mod.rs"]
-mod crash;
-#[cfg(test)]
-#[path = "../fixtures/faulty_store/mod.rs"]
-mod faulty_store;
+mod testing;

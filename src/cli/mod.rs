@@ -1,4 +1,7 @@
-//! cli
+//! What is typed and what is said.
+//!
+//! Arguments come in: [`flags`] are what the user typed, [`settings`] one checked value made of them, and a verb opens the stores and calls a
+//! stage. Progress, messages, a summary and an exit code go out.
 
 pub mod file;
 pub mod flags;

@@ -26,7 +26,6 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{FanOut, Planning, Running};
 use crate::cli::verbs as command;
-use crate::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::grow::generation::OnChange;
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::policy::Policy;
@@ -35,6 +34,7 @@ use crate::plan::worker::Worker;
 use crate::publish::companions as beside;
 use crate::publish::readers as index;
 use crate::store::{self, Access, S3Options, Sink};
+use crate::testing::faulty_store::{Disk, Fate, Faulty, Level};
 use crate::upkeep::gc::{Rules, collect};
 use shardpack_fixtures::s3_server::{Fault, Kind as Wrong, Options, Server};
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::*;
 use crate::base::error::Kind;
-use crate::faulty_store::When;
 use crate::model::manifest::Manifest;
+use crate::testing::faulty_store::When;
 
 const WRITERS: u64 = 16;
 /// Rounds of so many writers when nothing is said.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::*;
-use crate::faulty_store::When;
 use crate::store::at_once;
+use crate::testing::faulty_store::When;
 
 /// Worlds tried at once.
 const DEPTH: usize = 4;
