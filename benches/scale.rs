@@ -21,7 +21,7 @@ use std::time::Instant;
 use shardpack::base::error::Result;
 use shardpack::base::signal::Stop;
 use shardpack::cli::settings::rules_of;
-use shardpack::grow::generation::{Grown, Growth, Published, grow};
+use shardpack::grow::generation::{Growth, NextGeneration, Published, grow};
 use shardpack::model::listing::{Dir, Listing};
 use shardpack::model::problems::Problems;
 use shardpack::model::recipe::{Cut, Recipe};
@@ -304,7 +304,7 @@ fn grow_by_some() -> Done {
             &stop,
         )
     })?;
-    let Grown::Draft(draft, changes) = grown else {
+    let NextGeneration::Draft(draft, changes) = grown else {
         return Err("nothing is new".into());
     };
     timed("a night: store", || resume::store(sink, &draft))?;

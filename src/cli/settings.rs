@@ -17,8 +17,10 @@ use crate::base::text::show;
 use crate::base::units::{parse_percent, parse_share};
 use crate::cli::flags as cli;
 use crate::cli::scheduler::{self};
+use crate::format::RecipeLayout as _;
+use crate::format::compress::CompressionCost as _;
 use crate::grow::generation::{Growth, OnChange};
-use crate::grow::removals::Allowed;
+use crate::grow::removals::AllowedRemovals;
 use crate::model::counters::Counters;
 use crate::model::history::Setup;
 use crate::model::policy::Policy;
@@ -509,7 +511,7 @@ pub(crate) fn planning(
 }
 
 /// What may be gone of what is published; an empty environment twin says nothing.
-fn gone(args: &cli::GrowthArgs) -> Result<Allowed> {
+fn gone(args: &cli::GrowthArgs) -> Result<AllowedRemovals> {
     let share = |text: &str| {
         parse_share(text).ok_or_else(|| {
             Error::usage(format!(
@@ -518,7 +520,7 @@ fn gone(args: &cli::GrowthArgs) -> Result<Allowed> {
         })
     };
     let samples = args.max_gone.as_deref().filter(|text| !text.is_empty());
-    Ok(Allowed {
+    Ok(AllowedRemovals {
         samples: samples.map(share).transpose()?.unwrap_or_default(),
         splits: given(&args.allow_gone_split),
     })

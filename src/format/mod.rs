@@ -1,7 +1,8 @@
 //! Shard layouts: how samples become bytes, and how those bytes are checked again.
 //!
-//! A new layout is one new file and one line in [`Recipe::layout`]. A layout is its packer: checking a shard is packing it again
-//! from its record into an [`Out`] that compares instead of writing, see [`check`](check::check).
+//! In come samples with the contents of their files; out go the bytes of a shard and where in it each field is. A new layout is one new file
+//! and one line in [`RecipeLayout::layout`]. A layout is its packer: checking a shard is packing it again from its record into an [`Out`]
+//! that compares instead of writing, see [`check`](check::check).
 
 pub mod check;
 pub mod compress;
@@ -21,9 +22,18 @@ use crate::model::sample::{NO_PATH, Sample, SourcePath};
 
 pub use check::Finding;
 
-impl Recipe {
+/// What the shards of a recipe are like.
+pub trait RecipeLayout {
     /// The layout of its shards.
-    pub fn layout(&self) -> Box<dyn Layout> {
+    fn layout(&self) -> Box<dyn Layout>;
+    /// What names of shards end in, after the dot.
+    fn extension(&self) -> String;
+    /// Layout and compression in a few words.
+    fn describe(&self) -> String;
+}
+
+impl RecipeLayout for Recipe {
+    fn layout(&self) -> Box<dyn Layout> {
         match self.format {
             Format::WebDataset => Box::new(tar::Tar::new(self)),
             Format::TfRecord => Box::new(tfrecord::TfRecord::new(self)),
@@ -31,13 +41,11 @@ impl Recipe {
         }
     }
 
-    /// What names of shards end in, after the dot.
-    pub fn extension(&self) -> String {
+    fn extension(&self) -> String {
         format!("{}{}", self.layout().extension(), self.compress.suffix())
     }
 
-    /// Layout and compression in a few words.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let format = self.layout().extension();
         let made = match self.foreign {
             true => ", made by somebody else",

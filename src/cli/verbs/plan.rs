@@ -10,7 +10,8 @@ use crate::base::signal::Stop;
 use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
 use crate::cli::file::{self};
 use crate::cli::settings::{Planning, Running, Told};
-use crate::grow::generation::{Grown, OnChange, Published, grow, start_over, still_holds};
+use crate::format::compress::CompressionCost as _;
+use crate::grow::generation::{NextGeneration, OnChange, Published, grow, start_over, still_holds};
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::problems::Problems;
@@ -354,8 +355,8 @@ impl Now<'_> {
             stop,
         )?;
         Ok(match grown {
-            Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
-            Grown::Draft(draft, changes) => {
+            NextGeneration::Unchanged(changes) => Standing::UpToDate(Box::new(manifest), changes),
+            NextGeneration::Draft(draft, changes) => {
                 readers::check_plan(&manifest, &draft.plan)?;
                 Standing::new(*draft, changes)
             }

@@ -4,25 +4,28 @@
 //! no extended headers, two zero blocks at the end. Headers are made here and not by the tar crate because readers compare
 //! them byte for byte: the checksum field is six digits, NUL, space, and the device fields are NUL.
 
+mod walk;
+
 use std::io::{self, Read};
 
 use serde::Serialize;
 
-use super::check::END;
-use super::{About, Body, Finding, HELD_BYTES, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::base::error::{Error, Result};
-use crate::base::image::{Validate, image_field, probe};
-use crate::base::text::show;
+use crate::format::tar::walk::walk;
+use crate::format::{About, Body, Layout, Out, Packer, Placed, Spot, Visit};
 use crate::model::limits::Limits;
 use crate::model::recipe::{Names, Recipe};
-use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
-use crate::model::sample::SourcePath;
+use crate::model::record::FieldRecord;
 
 const BLOCK: usize = 512;
+
 const END_BYTES: usize = 2 * BLOCK;
+
 const NAME_BYTES: usize = 100;
+
 /// Largest size of eleven octal digits; base-256 sizes break wids.
 const MAX_SIZE: u64 = 0o77_777_777_777;
+
 static ZEROS: [u8; END_BYTES] = [0; END_BYTES];
 
 /// The layout `wds`.
@@ -221,219 +224,6 @@ impl Layout for Tar {
     }
 }
 
-/// The fields of a sample of a tar that anybody made, gathered until its key changes.
-struct Gathered {
-    key: Vec<u8>,
-    row: SampleRecord,
-    class: Option<String>,
-}
-
-/// Why wids does not find a member's name or length. It reads headers by itself, and nothing of extended ones; magic numbers it
-/// does not look at.
-fn unread_by_wids(header: &[u8], path: &[u8]) -> Option<&'static str> {
-    let name = &header[..NAME_BYTES];
-    let end = name.iter().position(|&b| b == 0).unwrap_or(NAME_BYTES);
-    let binary_size = header[124] & 0x80 != 0;
-    if name[..end] != *path {
-        Some("extended or split name")
-    } else {
-        binary_size.then_some("size of 8 GiB or more")
-    }
-}
-
-/// Whether webdataset and energon skip a member of this name whatever its type: its first part is `__…__`.
-fn is_meta(path: &[u8]) -> bool {
-    let first = path.split(|&b| b == b'/').next().unwrap_or(path);
-    first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__")
-}
-
-/// Walks a tar made by anybody: headers, grouping of samples, end marker.
-fn walk(name: &str, shard: &mut (dyn Read + Send), visit: &mut dyn Visit) -> io::Result<()> {
-    let mut keys = std::collections::HashSet::new();
-    let mut now: Option<Gathered> = None;
-    let mut end = 0;
-    let mut counted = Counted {
-        inner: shard,
-        bytes: 0,
-        tail: [0; END_BYTES],
-    };
-    let mut archive = tar::Archive::new(&mut counted);
-    let mut content = Vec::new();
-    for entry in archive.entries()? {
-        let mut entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                let what = Finding::new(name, format!("no tar header where one must be ({error})"));
-                visit.found(match &now {
-                    Some(now) => what.sample(format!("after {}", show(&now.key))),
-                    None => what,
-                });
-                return Ok(());
-            }
-        };
-        let path = entry.path_bytes().into_owned();
-        let at = entry.raw_header_position();
-        let shown = show(&path);
-        let block = entry.header().as_bytes();
-        let size = entry.size();
-        let start = entry.raw_file_position();
-        // Long names and other extensions come before the header that they belong to.
-        let begin = std::mem::replace(&mut end, start + size + padding(size) as u64);
-        if !entry.header().entry_type().is_file() {
-            if !entry.header().entry_type().is_dir() {
-                let what = Finding::new(name, "member is not a regular file, readers skip it");
-                visit.noted(what.sample(shown));
-            }
-            continue;
-        }
-        if let Some(why) = unread_by_wids(block, &path) {
-            let what = Finding::new(name, format!("{why}: wids cannot read it"));
-            visit.noted(what.sample(&shown).range(at, at + 512));
-        }
-        content.clear();
-        let mut crc = crc32fast::Hasher::new();
-        let read = each_piece(&mut entry, |piece| {
-            crc.update(piece);
-            if content.len() + piece.len() <= HELD_BYTES {
-                content.extend_from_slice(piece);
-            }
-        });
-        match read {
-            Ok(read) if read == size => {}
-            Ok(read) => {
-                let what = Finding::new(name, "tar ends inside this member");
-                visit.found(what.sample(&shown).values(size, read));
-                return Ok(());
-            }
-            Err(error) => {
-                let what = Finding::new(name, format!("tar ends inside this member ({error})"));
-                visit.found(what.sample(&shown));
-                return Ok(());
-            }
-        }
-        if is_meta(&path) {
-            let what = Finding::new(name, "name begins with `__…__`, readers skip it");
-            visit.noted(what.sample(shown));
-            continue;
-        }
-        let Some((key, field)) = split_member(&path) else {
-            let what = Finding::new(name, "name has no field extension, readers skip it");
-            visit.noted(what.sample(shown));
-            continue;
-        };
-        if now.as_ref().is_none_or(|now| now.key != key) {
-            if !keys.insert(key.to_vec()) {
-                let what = Finding::new(name, "members of one sample are not adjacent");
-                visit.found(what.sample(show(key)));
-            }
-            let row = SampleRecord {
-                key: show(key),
-                label: NO_LABEL,
-                source_path: SourcePath::new(path.clone()),
-                offset: begin,
-                ..SampleRecord::default()
-            };
-            let key = key.to_vec();
-            let class = None;
-            if let Some(before) = now.replace(Gathered { key, row, class }) {
-                visit.sample(before.row, before.class);
-            }
-        }
-        let Some(Gathered { row, class, .. }) = &mut now else {
-            continue;
-        };
-        let field = show(field);
-        if row.fields.iter().any(|other| other.name == field) {
-            let what = Finding::new(name, "the field occurs twice");
-            visit.found(what.sample(&row.key).field(&field));
-        }
-        if field == "cls" {
-            let text = String::from_utf8_lossy(&content);
-            let text = text.trim();
-            match text.parse::<i64>() {
-                Ok(label) => row.label = u32::try_from(label).unwrap_or(NO_LABEL),
-                // A name, unless nothing is there or it is no text at all.
-                Err(_) if content.len() as u64 == size => *class = Some(show(text.as_bytes())),
-                Err(_) => {}
-            }
-        }
-        if image_field(field.as_bytes()).is_some() && row.image.is_none() {
-            row.source_path = SourcePath::new(path);
-            if content.len() as u64 == size {
-                row.image = probe(&content, Validate::Header, 0).unwrap_or(None);
-            }
-        }
-        row.fields.push(FieldRecord {
-            name: field,
-            offset: start,
-            length: size,
-            crc32: crc.finalize(),
-        });
-        row.length = end - row.offset;
-    }
-    if let Some(last) = now {
-        visit.sample(last.row, last.class);
-    }
-    // The rest is padding; the archive must have ended in two blocks of zeros, not merely in the end of the file.
-    io::copy(&mut counted, &mut io::sink())?;
-    if counted.bytes < END_BYTES as u64 || counted.tail != ZEROS {
-        let what = Finding::new(
-            name,
-            "no end marker: the tar was cut short, or never finished",
-        );
-        visit.found(what.sample(END));
-    }
-    Ok(())
-}
-
-/// Reads to the end in pieces of moderate size; gives how much it was.
-fn each_piece(reader: &mut dyn Read, mut each: impl FnMut(&[u8])) -> io::Result<u64> {
-    let mut piece = vec![0; 64 << 10];
-    let mut read = 0;
-    loop {
-        match reader.read(&mut piece) {
-            Ok(0) => return Ok(read),
-            Ok(n) => {
-                each(&piece[..n]);
-                read += n as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Key and field of a member name, by the rule that webdataset, HuggingFace datasets and energon share.
-fn split_member(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let base = path
-        .iter()
-        .rposition(|&b| b == b'/')
-        .map_or(0, |slash| slash + 1);
-    let dot = base + path[base..].iter().position(|&b| b == b'.')?;
-    (dot > 0).then(|| (&path[..dot], &path[dot + 1..]))
-}
-
-/// Counts what is read and remembers the last two blocks.
-struct Counted<'a> {
-    inner: &'a mut (dyn Read + Send),
-    bytes: u64,
-    tail: [u8; END_BYTES],
-}
-
-impl Read for Counted<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.bytes += n as u64;
-        if n >= END_BYTES {
-            self.tail.copy_from_slice(&buffer[n - END_BYTES..n]);
-        } else {
-            self.tail.copy_within(n.., 0);
-            self.tail[END_BYTES - n..].copy_from_slice(&buffer[..n]);
-        }
-        Ok(n)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,12 +232,12 @@ mod tests {
 
     use crate::format::test::{Members, check, pack, samples};
 
-    fn tar() -> Tar {
+    pub(super) fn tar() -> Tar {
         Tar { json: false }
     }
 
     /// Two samples of class 0 and 1.
-    fn vector() -> Members {
+    pub(super) fn vector() -> Members {
         let sample = |key: &str, label, letter: u8, size| {
             let fields = vec![("jpg".to_owned(), vec![letter; size])];
             (key.to_owned(), label, fields)
@@ -521,39 +311,6 @@ mod tests {
         assert_eq!(look(&bytes[..4200]).2, 1, "cut inside a member");
         let twice = [&bytes[..2560], &bytes[..2560], &ZEROS[..]].concat();
         assert_eq!(look(&twice).2, 2, "one sample twice in a row");
-    }
-
-    #[test]
-    fn members_that_readers_skip_are_no_samples() {
-        let (mut bytes, _) = pack(&tar(), &vector());
-        let shard = [&header("__meta__/a.txt", 0)[..], &bytes].concat();
-        let seen = crate::format::test::walk(&tar(), &shard);
-        assert_eq!((seen.rows.len(), seen.noted.len()), (2, 1));
-        assert_eq!(seen.rows[0].offset, 512);
-        for (name, is) in [
-            ("__x__/a", true),
-            ("__x__.jpg", false),
-            ("a/__x__/b", false),
-        ] {
-            assert_eq!(is_meta(name.as_bytes()), is, "{name}");
-        }
-        // GNU's magic is nothing to wids, a name in the prefix is.
-        bytes[257..265].copy_from_slice(b"ustar  \0");
-        assert_eq!(unread_by_wids(&bytes, b"000000.cls"), None);
-        assert!(unread_by_wids(&bytes, b"a/000000.cls").is_some());
-        bytes[124] = 0x80;
-        assert!(unread_by_wids(&bytes, b"000000.cls").is_some());
-    }
-
-    #[test]
-    fn member_names_split_as_the_readers_do() {
-        let split = |name: &str| split_member(name.as_bytes()).map(|(k, f)| (show(k), show(f)));
-        let some = |k: &str, f: &str| Some((k.to_owned(), f.to_owned()));
-        assert_eq!(split("a/b.seg.png"), some("a/b", "seg.png"));
-        assert_eq!(split("a.b/c.jpg"), some("a.b/c", "jpg"));
-        assert_eq!(split("a.b/c"), None);
-        assert_eq!(split(".hidden.jpg"), None);
-        assert_eq!(split("a/.hidden.jpg"), some("a/", "hidden.jpg"));
     }
 
     proptest! {
