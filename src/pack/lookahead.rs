@@ -404,13 +404,8 @@ impl<'a> Large<'a> {
             let Some(Piece { read, bytes }) = started else {
                 return Ok(None);
             };
-            match read.wait() {
-                Ok(buffer) => self.seen.push_back((buffer, bytes)),
-                Err(error) => {
-                    self.ahead.borrow_mut().held -= bytes;
-                    return Err(error);
-                }
-            }
+            let buffer = self.wait(read, bytes)?;
+            self.seen.push_back((buffer, bytes));
         }
         Ok(self.seen.get(piece).map(|(buffer, _)| &**buffer))
     }
@@ -453,6 +448,33 @@ impl<'a> Large<'a> {
         Ok(self.seen.back().map_or(&[], |(whole, _)| whole))
     }
 
+    /// Waits for the next piece that was not looked at, with the memory that it is counted with; `None` at the end of the file.
+    fn read_on(&mut self) -> Result<Option<(Buffer, u64)>> {
+        let piece = {
+            let mut ahead = self.ahead.borrow_mut();
+            let file = ahead.files.get(&self.number);
+            // Whoever waits gets the next piece, even if others hold all of the window.
+            if file.is_some_and(|file| file.pieces.is_empty()) {
+                ahead.start_piece(self.number);
+            }
+            ahead.top_up(false);
+            ahead.started_piece(self.number)
+        };
+        let Some(Piece { read, bytes }) = piece else {
+            return Ok(None);
+        };
+        self.wait(read, bytes).map(|buffer| Some((buffer, bytes)))
+    }
+
+    /// Waits for a piece; one that cannot be read is not counted any more.
+    fn wait(&self, read: Pending<Buffer>, bytes: u64) -> Result<Buffer> {
+        let read = read.wait();
+        if read.is_err() {
+            self.ahead.borrow_mut().held -= bytes;
+        }
+        read
+    }
+
     /// Lets go of the piece taken last, so that the memory is there for others.
     fn let_go(&mut self) {
         if let Some((buffer, bytes)) = self.current.take() {
@@ -472,31 +494,7 @@ impl Pieces for Large<'_> {
         self.at = 0;
         self.current = match self.seen.pop_front() {
             Some(seen) => Some(seen),
-            None => {
-                let piece = {
-                    let mut ahead = self.ahead.borrow_mut();
-                    // Whoever waits gets the next piece, even if others hold all of the window.
-                    if ahead
-                        .files
-                        .get(&self.number)
-                        .is_some_and(|file| file.pieces.is_empty())
-                    {
-                        ahead.start_piece(self.number);
-                    }
-                    ahead.top_up(false);
-                    ahead.started_piece(self.number)
-                };
-                match piece {
-                    None => None,
-                    Some(Piece { read, bytes }) => match read.wait() {
-                        Ok(buffer) => Some((buffer, bytes)),
-                        Err(error) => {
-                            self.ahead.borrow_mut().held -= bytes;
-                            return Err(error);
-                        }
-                    },
-                }
-            }
+            None => self.read_on()?,
         };
         Ok(self.current.as_ref().map(|(buffer, _)| buffer))
     }

@@ -163,6 +163,7 @@ mod tests {
     use super::*;
     use crate::model::listing::{Dir, Listing};
     use crate::model::sample::Version;
+    use crate::plan::worker::Worker;
     use crate::source::scan::{Rules, scan};
     use globset::GlobSet;
 

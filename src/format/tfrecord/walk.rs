@@ -202,7 +202,7 @@ fn fields_of(data: &[u8], within: Range<usize>, number: u64) -> Option<Vec<Range
 }
 
 /// Finds the features of an Example without copying their content. `None` where it is no Example.
-pub(super) fn features(data: &[u8]) -> Option<Seen> {
+fn features(data: &[u8]) -> Option<Seen> {
     let mut seen = Seen::default();
     for features in fields_of(data, 0..data.len(), 1)? {
         for entry in fields_of(data, features, 1)? {
@@ -221,4 +221,17 @@ pub(super) fn features(data: &[u8]) -> Option<Seen> {
 fn some(shard: &mut (dyn Read + Send), most: u64, into: &mut Vec<u8>) -> io::Result<()> {
     into.clear();
     shard.take(most).read_to_end(into).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn hostile_messages_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            features(&bytes);
+        }
+    }
 }
