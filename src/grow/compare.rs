@@ -13,7 +13,7 @@ use crate::model::offenders::First;
 use crate::model::problems::Problems;
 use crate::model::sample::{Sample, SourcePath};
 use crate::plan::budget::lists_at_once;
-use crate::plan::draft::Ordered;
+use crate::plan::order::Ordered;
 use crate::state::claims::plans;
 use crate::state::plans::Stored;
 use crate::state::samples::{each_sample, list_bytes};

@@ -15,7 +15,10 @@ use crate::grow::shards::{ShardChoice, cuts};
 use crate::model::history::Changes;
 use crate::model::manifest::Manifest;
 use crate::model::problems::Problems;
-use crate::plan::draft::{Base, Draft, Next, Ordered, Plan};
+use crate::plan::draft::Draft;
+use crate::plan::order::Ordered;
+use crate::plan::select::NextPlan;
+use crate::plan::value::{Base, Plan};
 use crate::state::plans::Stored;
 use crate::store::Sink;
 
@@ -151,7 +154,7 @@ fn next_plan(
     let mut splits: Vec<String> = of_places.chain(ordered.splits()).cloned().collect();
     splits.sort();
     splits.dedup();
-    let next = Next {
+    let next = NextPlan {
         generation,
         base: Some(Base {
             plan: manifest.plan.clone(),
@@ -195,11 +198,11 @@ pub fn still_holds(
 
 /// The plan of a destination where a plan was stored and nothing published, whose place this one takes.
 pub fn start_over(newest: &Plan, ordered: Ordered) -> Result<Draft> {
-    let next = Next {
+    let next = NextPlan {
         generation: newest.generation + 1,
         splits: ordered.splits().to_vec(),
         numbers: planned_numbers(newest),
-        ..Next::default()
+        ..NextPlan::default()
     };
     ordered.cut_next(next)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::manifest::Manifest;
-use crate::plan::draft::Plan;
+use crate::plan::value::Plan;
 
 /// The number in `data/train-00012-g3.tar`, if this is a name that we give.
 pub(super) fn number_of(name: &str, split: &str) -> Option<u64> {

@@ -6,7 +6,7 @@ use crate::grow::options::Growth;
 use crate::model::manifest::Manifest;
 use crate::model::offenders::NAMED;
 use crate::model::recipe::Missing;
-use crate::plan::draft::Ordered;
+use crate::plan::order::Ordered;
 use crate::store::Sink;
 
 /// Refuses a source with fields or classes that the shards that stay have no place for.

@@ -10,7 +10,7 @@ use crate::grow::options::{Growth, OnChange};
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::name::ObjectName;
 use crate::model::recipe::Cut;
-use crate::plan::draft::Rebuilt;
+use crate::plan::select::RebuiltShard;
 use crate::store::Sink;
 
 /// What happens to the published shards.
@@ -19,7 +19,7 @@ pub(super) struct ShardChoice {
     /// The shards that stay or whose place others take, in order, by split.
     pub(super) places: BTreeMap<String, Vec<ObjectName>>,
     /// The shards that are made again.
-    pub(super) rebuilt: Vec<Rebuilt>,
+    pub(super) rebuilt: Vec<RebuiltShard>,
     /// How many stay as they are.
     pub(super) kept: u64,
     /// How many go because their samples are packed with others, into larger shards.
@@ -70,7 +70,7 @@ impl ShardChoice {
                 let number = number_of(&shard.name, split)
                     .ok_or_else(|| cannot_be_renamed(sink, &shard.name))?;
                 let name = format!("data/{split}-{number:05}-g{generation}.{extension}");
-                choice.rebuilt.push(Rebuilt {
+                choice.rebuilt.push(RebuiltShard {
                     name: ObjectName::new(name)?,
                     replaces: ObjectName::new(shard.name.clone())?,
                     split: split.to_owned(),

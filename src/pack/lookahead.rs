@@ -45,9 +45,9 @@ pub struct Fetched<'a> {
 type Samples<'a> = Box<dyn Iterator<Item = Result<(usize, Sample)>> + 'a>;
 
 /// The samples that one packer will pack, their reads started early.
-pub struct Lookahead<'a>(Rc<RefCell<Ahead<'a>>>);
+pub struct Lookahead<'a>(Rc<RefCell<ReadQueue<'a>>>);
 
-struct Ahead<'a> {
+struct ReadQueue<'a> {
     source: &'a dyn Source,
     todo: Peekable<Samples<'a>>,
     started: VecDeque<Started>,
@@ -138,7 +138,7 @@ impl<'a> Lookahead<'a> {
         window_bytes: u64,
     ) -> Self {
         let todo: Samples<'a> = Box::new(todo);
-        Self(Rc::new(RefCell::new(Ahead {
+        Self(Rc::new(RefCell::new(ReadQueue {
             source,
             todo: todo.peekable(),
             started: VecDeque::new(),
@@ -206,7 +206,7 @@ impl<'a> Lookahead<'a> {
     }
 }
 
-impl Ahead<'_> {
+impl ReadQueue<'_> {
     fn fits(&self, bytes: u64) -> bool {
         self.held + bytes <= self.window_bytes
     }
@@ -336,7 +336,7 @@ impl Ahead<'_> {
 
 /// A file that is too large to hold. Its reads go on ahead of whoever takes its pieces, within the window.
 pub struct Large<'a> {
-    ahead: Rc<RefCell<Ahead<'a>>>,
+    ahead: Rc<RefCell<ReadQueue<'a>>>,
     number: u64,
     size: u64,
     /// Pieces that were looked at and not taken, with the memory they are counted with.
@@ -348,7 +348,7 @@ pub struct Large<'a> {
 }
 
 impl<'a> Large<'a> {
-    fn new(ahead: &Rc<RefCell<Ahead<'a>>>, number: u64) -> Self {
+    fn new(ahead: &Rc<RefCell<ReadQueue<'a>>>, number: u64) -> Self {
         let size = ahead
             .borrow()
             .files
@@ -375,7 +375,7 @@ impl<'a> Large<'a> {
     ///
     /// As reading the file.
     pub fn ends(&mut self) -> Result<(&[u8], Buffer)> {
-        let file = |ahead: &mut Ahead<'a>| ahead.files.get_mut(&self.number)?.tail.take();
+        let file = |ahead: &mut ReadQueue<'a>| ahead.files.get_mut(&self.number)?.tail.take();
         let tail = file(&mut self.ahead.borrow_mut());
         let tail = match tail {
             Some(tail) => {

@@ -11,7 +11,7 @@ use crate::pack::look::{look, odd};
 use crate::pack::lookahead::{Content, Fetched};
 use crate::pack::policy::{Judgement, Shared};
 use crate::pack::run::Run;
-use crate::plan::draft::ShardPlan;
+use crate::plan::value::ShardPlan;
 use crate::store::ShardWriter;
 
 /// How the packing of a shard ended.

@@ -15,7 +15,7 @@ use crate::pack::lookahead::Lookahead;
 use crate::pack::policy::Shared;
 use crate::pack::run::Run;
 use crate::pack::shard::{Attempt, ShardPacking};
-use crate::plan::draft::ShardPlan;
+use crate::plan::value::ShardPlan;
 use crate::state::samples::samples;
 
 /// One of the threads that pack the shards of a run.

@@ -11,26 +11,26 @@ use crate::model::recipe::{Cut, Missing, Recipe};
 use crate::model::sample::Sample;
 use crate::plan::lines::{set_line, sum_up};
 use crate::plan::select::{Selection, select};
-use crate::source::scan::{Notes, Scan};
+use crate::source::samples::{Notes, Scan};
 
 pub use crate::plan::lines::{lines_of, parse_line};
 pub use crate::plan::order::Ordered;
-pub use crate::plan::select::{Next, Rebuilt};
+pub use crate::plan::select::{NextPlan, RebuiltShard};
 pub use crate::plan::value::{Base, PLAN_KIND, Plan, ShardPlan};
 
 impl Ordered {
     /// Cuts all samples into the shards of a first plan.
     pub fn cut(self) -> Result<Draft> {
         let splits = self.scan.splits.clone();
-        self.cut_next(Next {
+        self.cut_next(NextPlan {
             generation: 1,
             splits,
-            ..Next::default()
+            ..NextPlan::default()
         })
     }
 
     /// Cuts samples into new shards, beside those that are made again.
-    pub fn cut_next(mut self, mut next: Next) -> Result<Draft> {
+    pub fn cut_next(mut self, mut next: NextPlan) -> Result<Draft> {
         let Selection { mut shards, ranges } = select(&mut self.scan, &self.recipe, &mut next)?;
         shards
             .par_iter_mut()
@@ -161,10 +161,12 @@ fn samples(scan: &Scan, range: &Range<usize>) -> impl Iterator<Item = Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::limits::Limits;
     use crate::model::listing::{Dir, Listing};
     use crate::model::sample::Version;
     use crate::plan::worker::Worker;
-    use crate::source::scan::{Rules, scan};
+    use crate::source::rules::Rules;
+    use crate::source::scan::scan;
     use globset::GlobSet;
 
     /// The draft for a class with these files, each with its size and version.
@@ -187,7 +189,7 @@ mod tests {
             exclude: GlobSet::empty(),
             generated: vec!["cls"],
             problems: Default::default(),
-            limits: crate::model::limits::Limits::of_fields(1 << 33, "too much"),
+            limits: Limits::of_fields(1 << 33, "too much"),
         };
         let recipe = Recipe {
             missing: Missing::Keep,

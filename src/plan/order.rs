@@ -8,7 +8,7 @@ use crate::format::{About, Layout, RecipeLayout as _};
 use crate::model::listing::{Problem, ProblemKind, render};
 use crate::model::recipe::{Missing, Names, Order, Recipe, filling};
 use crate::model::sample::Sample;
-use crate::source::scan::{Entry, Scan};
+use crate::source::samples::{Entry, Scan};
 
 /// Samples in the order of their recipe, not cut into shards yet.
 pub struct Ordered {

@@ -9,11 +9,11 @@ use crate::model::name::ObjectName;
 use crate::model::recipe::{Cut, Recipe};
 use crate::plan::cut::cut;
 use crate::plan::value::{Base, ShardPlan};
-use crate::source::scan::{Entry, Scan};
+use crate::source::samples::{Entry, Scan};
 
 /// What a plan that goes on from a published dataset is to be.
 #[derive(Debug, Default)]
-pub struct Next {
+pub struct NextPlan {
     /// [`Plan::generation`](crate::plan::value::Plan::generation).
     pub generation: u64,
     /// [`Plan::base`](crate::plan::value::Plan::base).
@@ -25,7 +25,7 @@ pub struct Next {
     /// Numbers from which those of new shards go on, by split.
     pub numbers: BTreeMap<String, u64>,
     /// Shards that are made again, in the order of the manifest.
-    pub rebuilt: Vec<Rebuilt>,
+    pub rebuilt: Vec<RebuiltShard>,
     /// Samples that are in no shard that stays; all of them if there is nothing to go on from.
     pub fresh: Option<Vec<u32>>,
     /// How those of a split are cut, where that is not as the recipe says.
@@ -34,7 +34,7 @@ pub struct Next {
 
 /// A shard that is made again, with its samples as they are now.
 #[derive(Debug)]
-pub struct Rebuilt {
+pub struct RebuiltShard {
     /// Its new name.
     pub name: ObjectName,
     /// The shard whose place it takes.
@@ -104,7 +104,7 @@ impl Cutter<'_> {
 
 /// Selects the samples of a plan, which are then all that the scan has, and cuts them into shards. Takes from `next` what it says of shards
 /// and samples, and leaves in it the numbers that are free then.
-pub(super) fn select(scan: &mut Scan, recipe: &Recipe, next: &mut Next) -> Result<Selection> {
+pub(super) fn select(scan: &mut Scan, recipe: &Recipe, next: &mut NextPlan) -> Result<Selection> {
     if let Some(mut fresh) = next.fresh.take() {
         // In the order they have, which is that of their splits too.
         fresh.sort_unstable();

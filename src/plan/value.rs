@@ -78,7 +78,7 @@ pub struct Plan {
     /// What it goes on from, if something is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
-    /// [`Scan::fingerprint`](crate::source::scan::Scan::fingerprint) of the source.
+    /// [`Scan::fingerprint`](crate::source::samples::Scan::fingerprint) of the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
     /// Samples whose files changed or went since they were packed, and that stay as they are.

@@ -13,7 +13,7 @@ use crate::model::manifest::STATE;
 use crate::model::name::check_name;
 use crate::model::record::index_name;
 use crate::model::sample::Sample;
-use crate::plan::draft::{PLAN_KIND, Plan, ShardPlan};
+use crate::plan::value::{PLAN_KIND, Plan, ShardPlan};
 use crate::state::names::plan_name;
 use crate::store::Sink;
 

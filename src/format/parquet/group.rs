@@ -15,7 +15,7 @@ use parquet::schema::types::SchemaDescPtr;
 use crate::base::error::{Error, Result};
 use crate::format::parquet::pages::{PageIndex, Pages, page_start};
 use crate::format::parquet::tail::{Tail, track};
-use crate::format::{Body, Late, Out, Spot};
+use crate::format::{Body, LateField, Out, Spot};
 use crate::model::record::FieldRecord;
 
 /// Content of a row group at most, unless one sample alone has more; what HuggingFace's writer and viewer go by.
@@ -39,7 +39,7 @@ pub(super) fn spot(what: &'static str) -> Spot<'static> {
 }
 
 /// A sidecar's content until its column is written.
-pub(super) enum Held {
+pub(super) enum WaitingField {
     Bytes {
         bytes: Vec<u8>,
         crc32: u32,
@@ -52,15 +52,15 @@ pub(super) enum Held {
     },
 }
 
-impl Held {
+impl WaitingField {
     /// The content as it is packed.
     pub(super) fn body(&self) -> Body<'_> {
         match self {
-            Held::Bytes { bytes, crc32 } => Body::Bytes {
+            WaitingField::Bytes { bytes, crc32 } => Body::Bytes {
                 bytes,
                 crc32: *crc32,
             },
-            Held::Recorded { size, crc32 } => Body::Recorded {
+            WaitingField::Recorded { size, crc32 } => Body::Recorded {
                 size: *size,
                 crc32: *crc32,
             },
@@ -86,7 +86,7 @@ pub(super) struct Group {
     /// Labels of its rows.
     pub(super) labels: Vec<i64>,
     /// For each sidecar column, its values.
-    pub(super) sidecars: Vec<Vec<Held>>,
+    pub(super) sidecars: Vec<Vec<WaitingField>>,
     /// Bytes of these, which wait in memory.
     pub(super) waiting_bytes: u64,
 }
@@ -109,13 +109,13 @@ impl Group {
 }
 
 /// A row group that is written.
-pub(super) struct Written {
+pub(super) struct WrittenGroup {
     /// For the footer.
     pub(super) metadata: RowGroupMetaData,
     /// Where the pages of its columns are.
     pub(super) indexes: Vec<PageIndex>,
     /// Where its sidecars ended up.
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<LateField>,
 }
 
 /// The columns of a row group that is being ended.
@@ -134,7 +134,7 @@ pub(super) fn end_group(
     properties: &WriterPropertiesPtr,
     sidecars: &[String],
     out: &mut dyn Out,
-) -> Result<Written> {
+) -> Result<WrittenGroup> {
     let mut columns = Columns {
         schema,
         properties,
@@ -177,7 +177,7 @@ pub(super) fn end_group(
         .set_column_metadata(columns.made)
         .build()
         .map_err(failed)?;
-    Ok(Written {
+    Ok(WrittenGroup {
         metadata,
         indexes: columns.indexes,
         late,
@@ -248,8 +248,8 @@ impl Columns<'_> {
         out: &mut dyn Out,
         name: &str,
         first_row: usize,
-        values: &[Held],
-        late: &mut Vec<Late>,
+        values: &[WaitingField],
+        late: &mut Vec<LateField>,
     ) -> Result<()> {
         let start = out.position();
         let mut pages = Pages::default();
@@ -266,7 +266,7 @@ impl Columns<'_> {
             let offset = out.position();
             let crc32 = out.content(spot("content"), &mut body, &mut |_| ())?;
             pages.push(begin, out.position() - begin);
-            late.push(Late {
+            late.push(LateField {
                 sample,
                 field: FieldRecord {
                     name: name.to_owned(),

@@ -101,6 +101,7 @@ impl Layout for Parquet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::units::STREAM_ABOVE_BYTES;
     use crate::format::test::{Members, check, names, pack, samples};
     use bytes::Bytes;
     use parquet::basic::Compression;
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_sidecar_that_is_planned_is_one_that_is_held() {
-        assert_eq!(MAX_SIDECAR, crate::base::units::STREAM_ABOVE_BYTES);
+        assert_eq!(MAX_SIDECAR, STREAM_ABOVE_BYTES);
     }
 
     #[test]

@@ -14,11 +14,11 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
-use crate::format::parquet::group::{Group, Held, end_group, failed, spot};
+use crate::format::parquet::group::{Group, WaitingField, end_group, failed, spot};
 use crate::format::parquet::pages::{PageIndexes, page_start};
 use crate::format::parquet::schema::{base, huggingface, schema};
 use crate::format::parquet::tail::{Tail, track};
-use crate::format::{About, Body, Late, Out, Packer, Placed, Spot};
+use crate::format::{About, Body, LateField, Out, Packer, PlacedSample, Spot};
 use crate::model::recipe::Names;
 use crate::model::record::FieldRecord;
 
@@ -33,7 +33,7 @@ pub(super) struct ParquetPacker<'a> {
     group: Group,
     groups: Vec<RowGroupMetaData>,
     indexes: PageIndexes,
-    late: Vec<Late>,
+    late: Vec<LateField>,
 }
 
 impl<'a> ParquetPacker<'a> {
@@ -66,16 +66,16 @@ impl<'a> ParquetPacker<'a> {
     }
 
     /// The sidecars of a sample, a column each, to wait until their row group ends.
-    fn held(&self, about: &About<'_>, fields: &[(&str, Body<'_>)]) -> Result<Vec<Held>> {
+    fn held(&self, about: &About<'_>, fields: &[(&str, Body<'_>)]) -> Result<Vec<WaitingField>> {
         let mut sidecars = Vec::with_capacity(self.names.sidecars.len());
         for name in &self.names.sidecars {
             let field = fields.iter().find(|(field, _)| field == name);
             sidecars.push(match field.map(|(_, body)| body) {
-                Some(Body::Bytes { bytes, crc32 }) => Held::Bytes {
+                Some(Body::Bytes { bytes, crc32 }) => WaitingField::Bytes {
                     bytes: bytes.to_vec(),
                     crc32: *crc32,
                 },
-                Some(Body::Recorded { size, crc32 }) => Held::Recorded {
+                Some(Body::Recorded { size, crc32 }) => WaitingField::Recorded {
                     size: *size,
                     crc32: *crc32,
                 },
@@ -140,7 +140,7 @@ impl Packer for ParquetPacker<'_> {
         out: &mut dyn Out,
         about: &About<'_>,
         fields: &mut [(&str, Body<'_>)],
-    ) -> Result<Placed> {
+    ) -> Result<PlacedSample> {
         self.begin_file(out)?;
         let image = fields
             .iter()
@@ -177,7 +177,7 @@ impl Packer for ParquetPacker<'_> {
             column.push(held);
         }
         self.rows += 1;
-        Ok(Placed {
+        Ok(PlacedSample {
             offset: begin,
             length,
             fields: vec![FieldRecord {
@@ -196,7 +196,7 @@ impl Packer for ParquetPacker<'_> {
         out.frame(spot("footer"), &footer)
     }
 
-    fn late(&mut self) -> Vec<Late> {
+    fn late(&mut self) -> Vec<LateField> {
         std::mem::take(&mut self.late)
     }
 }

@@ -1,9 +1,9 @@
 //! WebDataset tar: plain POSIX ustar as every reader takes it, wids and DALI included.
 //!
 //! Source: POSIX.1-2017 `pax`, "ustar Interchange Format". Name at most 100 bytes in the name field, mode 0444, owner 0, time 0,
-//! no extended headers, two zero blocks at the end. Headers are made here and not by the tar crate because readers compare
-//! them byte for byte: the checksum field is six digits, NUL, space, and the device fields are NUL.
+//! no extended headers, two zero blocks at the end.
 
+mod header;
 mod walk;
 
 use std::io::{self, Read};
@@ -11,22 +11,14 @@ use std::io::{self, Read};
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
+use crate::format::tar::header::{
+    BLOCK, END_BYTES, MAX_SIZE, NAME_BYTES, ZEROS, header, member_name, padding,
+};
 use crate::format::tar::walk::walk;
-use crate::format::{About, Body, Layout, Out, Packer, Placed, Spot, Visit};
+use crate::format::{About, Body, Layout, Out, Packer, PlacedSample, Spot, Visit};
 use crate::model::limits::Limits;
 use crate::model::recipe::{Names, Recipe};
 use crate::model::record::FieldRecord;
-
-const BLOCK: usize = 512;
-
-const END_BYTES: usize = 2 * BLOCK;
-
-const NAME_BYTES: usize = 100;
-
-/// Largest size of eleven octal digits; base-256 sizes break wids.
-const MAX_SIZE: u64 = 0o77_777_777_777;
-
-static ZEROS: [u8; END_BYTES] = [0; END_BYTES];
 
 /// The layout `wds`.
 pub(super) struct Tar {
@@ -38,43 +30,6 @@ impl Tar {
     pub(super) fn new(recipe: &Recipe) -> Self {
         Self { json: recipe.json }
     }
-}
-
-/// The 512 bytes before a member's content. `name` is at most 100 bytes and `size` at most [`MAX_SIZE`].
-fn header(name: &str, size: u64) -> [u8; BLOCK] {
-    let mut header = [0; BLOCK];
-    header[..name.len()].copy_from_slice(name.as_bytes());
-    header[100..108].copy_from_slice(b"0000444\0");
-    header[108..116].copy_from_slice(b"0000000\0");
-    header[116..124].copy_from_slice(b"0000000\0");
-    octal(&mut header[124..135], size);
-    header[136..148].copy_from_slice(b"00000000000\0");
-    header[148..156].fill(b' ');
-    header[156] = b'0';
-    header[257..265].copy_from_slice(b"ustar\x0000");
-    let sum = header.iter().map(|&byte| u64::from(byte)).sum();
-    octal(&mut header[148..154], sum);
-    header[154] = 0;
-    header
-}
-
-fn octal(digits: &mut [u8], mut value: u64) {
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (value & 7) as u8;
-        value >>= 3;
-    }
-}
-
-fn padding(size: u64) -> usize {
-    ((BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64) as usize
-}
-
-fn member_name(key: &str, field: &str) -> String {
-    let mut name = String::with_capacity(key.len() + 1 + field.len());
-    name.push_str(key);
-    name.push('.');
-    name.push_str(field);
-    name
 }
 
 /// The fields of a sample that are made from what is known of it, with their content.
@@ -111,7 +66,7 @@ impl Packer for TarPacker {
         out: &mut dyn Out,
         about: &About<'_>,
         fields: &mut [(&str, Body<'_>)],
-    ) -> Result<Placed> {
+    ) -> Result<PlacedSample> {
         let offset = out.position();
         let made = made(self.json, about);
         // Read fields by their number, made ones after them.
@@ -157,7 +112,7 @@ impl Packer for TarPacker {
             });
         }
         self.samples += 1;
-        Ok(Placed {
+        Ok(PlacedSample {
             offset,
             length: out.position() - offset,
             fields: placed,
@@ -230,7 +185,8 @@ mod tests {
     use md5::{Digest as _, Md5};
     use proptest::prelude::*;
 
-    use crate::format::test::{Members, check, pack, samples};
+    use crate::base::text::hex;
+    use crate::format::test::{Members, check, pack, samples, walk};
 
     pub(super) fn tar() -> Tar {
         Tar { json: false }
@@ -253,7 +209,7 @@ mod tests {
         let (bytes, record) = pack(&tar(), &vector());
         assert_eq!(bytes.len(), 6144);
         assert_eq!(
-            crate::base::text::hex(&Md5::digest(&bytes)),
+            hex(&Md5::digest(&bytes)),
             "2edd3712840a8f14740a2c561554166f"
         );
         assert_eq!(&bytes[148..156], b"007154\0 ");
@@ -302,7 +258,7 @@ mod tests {
     fn a_tar_of_somebody_else_is_checked_for_structure() {
         let (bytes, _) = pack(&tar(), &vector());
         let look = |bytes: &[u8]| {
-            let seen = crate::format::test::walk(&tar(), bytes);
+            let seen = walk(&tar(), bytes);
             let members: usize = seen.rows.iter().map(|row| row.fields.len()).sum();
             (seen.rows.len(), members, seen.found.len(), seen.noted.len())
         };
@@ -337,7 +293,7 @@ mod tests {
                 }
             }
             prop_assert!(entries.next().is_none());
-            let walked = crate::format::test::walk(&tar(), &bytes).rows;
+            let walked = walk(&tar(), &bytes).rows;
             for (walked, row) in walked.iter().zip(&record.samples) {
                 prop_assert_eq!((walked.offset, walked.length, walked.label), (row.offset, row.length, row.label));
                 prop_assert_eq!(&walked.fields, &row.fields);
@@ -353,7 +309,7 @@ mod tests {
             let mut mixed = good;
             let end = (at + bytes.len()).min(mixed.len());
             mixed[at..end].copy_from_slice(&bytes[..end - at]);
-            crate::format::test::walk(&tar(), &mixed);
+            walk(&tar(), &mixed);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::base::image::{Validate, image_field, probe};
 use crate::base::text::show;
 use crate::format::check::END;
-use crate::format::tar::{BLOCK, END_BYTES, NAME_BYTES, ZEROS, padding};
+use crate::format::tar::header::{BLOCK, END_BYTES, NAME_BYTES, ZEROS, padding};
 use crate::format::{Finding, HELD_BYTES, Visit};
 use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
 use crate::model::sample::SourcePath;
@@ -302,15 +302,15 @@ impl Read for Counted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::tar::header;
+    use crate::format::tar::header::header;
     use crate::format::tar::tests::{tar, vector};
-    use crate::format::test::pack;
+    use crate::format::test::{pack, walk as walk_through};
 
     #[test]
     fn members_that_readers_skip_are_no_samples() {
         let (mut bytes, _) = pack(&tar(), &vector());
         let shard = [&header("__meta__/a.txt", 0)[..], &bytes].concat();
-        let seen = crate::format::test::walk(&tar(), &shard);
+        let seen = walk_through(&tar(), &shard);
         assert_eq!((seen.rows.len(), seen.noted.len()), (2, 1));
         assert_eq!(seen.rows[0].offset, 512);
         for (name, is) in [

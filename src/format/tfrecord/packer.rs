@@ -7,7 +7,7 @@ use crate::format::check::CHECKSUM;
 use crate::format::tfrecord::example::{Part, Parts, TfRecord};
 use crate::format::tfrecord::frame::{MAX_EXAMPLE, crc32c, masked};
 use crate::format::tfrecord::messages::{FIELD_1, FIELD_2, feature_bytes, list_bytes, open};
-use crate::format::{About, Body, Out, Packer, Placed, Spot};
+use crate::format::{About, Body, Out, Packer, PlacedSample, Spot};
 use crate::model::record::FieldRecord;
 
 /// Writes one shard.
@@ -117,7 +117,7 @@ impl Packer for TfRecordPacker<'_> {
         out: &mut dyn Out,
         about: &About<'_>,
         fields: &mut [(&str, Body<'_>)],
-    ) -> Result<Placed> {
+    ) -> Result<PlacedSample> {
         let offset = out.position();
         let sizes: Vec<(&str, u64)> = fields
             .iter()
@@ -156,7 +156,7 @@ impl Packer for TfRecordPacker<'_> {
         record.end(out)?;
         placed.sort_by_key(|field| field.offset);
         self.samples += 1;
-        Ok(Placed {
+        Ok(PlacedSample {
             offset,
             length: out.position() - offset,
             fields: placed,

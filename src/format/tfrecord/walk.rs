@@ -80,7 +80,11 @@ pub(super) fn walk(
 }
 
 /// The sample that an Example holds, and the name of its class; `row` says where it is.
-fn sample_of(mut row: SampleRecord, data: &[u8], seen: Seen) -> (SampleRecord, Option<String>) {
+fn sample_of(
+    mut row: SampleRecord,
+    data: &[u8],
+    seen: FoundFeatures,
+) -> (SampleRecord, Option<String>) {
     let label = seen.int(["image/class/label", "label"]);
     row.label = label
         .and_then(|label| u32::try_from(label).ok())
@@ -112,14 +116,14 @@ const INT64_LIST: u64 = 3;
 
 /// What a walk knows of an Example.
 #[derive(Default)]
-struct Seen {
+struct FoundFeatures {
     /// Byte features of one value: name, and where it is in the Example.
     contents: Vec<(String, Range<usize>)>,
     /// Integer features of one value.
     ints: Vec<(String, i64)>,
 }
 
-impl Seen {
+impl FoundFeatures {
     /// Takes a feature of one value; `None` where it is no message.
     fn feature(&mut self, data: &[u8], name: &str, feature: Range<usize>) -> Option<()> {
         for (kind, list) in message(data, feature)? {
@@ -202,8 +206,8 @@ fn fields_of(data: &[u8], within: Range<usize>, number: u64) -> Option<Vec<Range
 }
 
 /// Finds the features of an Example without copying their content. `None` where it is no Example.
-fn features(data: &[u8]) -> Option<Seen> {
-    let mut seen = Seen::default();
+fn features(data: &[u8]) -> Option<FoundFeatures> {
+    let mut seen = FoundFeatures::default();
     for features in fields_of(data, 0..data.len(), 1)? {
         for entry in fields_of(data, features, 1)? {
             let key = fields_of(data, entry.clone(), 1)?.into_iter().next();
