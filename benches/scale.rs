@@ -77,7 +77,7 @@ fn number(name: &str, usual: u64) -> u64 {
         .unwrap_or(usual)
 }
 
-fn samples() -> u64 {
+fn sample_count() -> u64 {
     number("SCALE_SAMPLES", 10_000_000)
 }
 
@@ -87,7 +87,7 @@ fn directory() -> PathBuf {
 
 fn all() -> Done {
     let _ = fs::remove_dir_all(directory());
-    println!("samples                 {}", samples());
+    println!("samples                 {}", sample_count());
     for step in ["plan", "worker", "records", "publish", "grow"] {
         let status = Command::new(env::current_exe()?)
             .args([step, "--bench"])
@@ -171,7 +171,7 @@ fn size_of(name: &str) -> u64 {
 }
 
 fn plan() -> Done {
-    let listing = timed("listing, made", || listing(samples()))?;
+    let listing = timed("listing, made", || listing(sample_count()))?;
     let held = peak();
     let rules = rules_of(&recipe())?;
     let scan = timed("scan", || scan(listing, &rules, "scale"))?;
@@ -179,7 +179,7 @@ fn plan() -> Done {
     let ordered = timed("order", || Ordered::new(scan, recipe(), Vec::new(), source))?;
     let draft = timed("cut", || ordered.cut())?;
     let stored = timed("store the plan", || store_plan(sink()?.as_ref(), &draft))?;
-    let per_sample = |bytes: u64| format!("{:.0} B a sample", bytes as f64 / samples() as f64);
+    let per_sample = |bytes: u64| format!("{:.0} B a sample", bytes as f64 / sample_count() as f64);
     tell("memory of the listing", per_sample(held));
     tell("memory at most", per_sample(peak()));
     for name in ["plan.json", "samples.jsonl.zst"] {
@@ -281,7 +281,7 @@ fn grow_by_some() -> Done {
     let sink = sink.as_ref();
     let manifest = published::load(sink)?.ok_or("no manifest")?;
     let newest = load(sink)?;
-    let more = samples() + samples() / 1000;
+    let more = sample_count() + sample_count() / 1000;
     let begun = Instant::now();
     let mut scan = scanned(more)?;
     let source = scan.fingerprint(&[]);
