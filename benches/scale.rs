@@ -21,18 +21,23 @@ use std::time::Instant;
 use shardpack::base::error::Result;
 use shardpack::base::signal::Stop;
 use shardpack::cli::settings::rules_of;
-use shardpack::grow::generation::{Grown, Growth, Published, grow};
+use shardpack::grow::generation::{NextGeneration, Published, grow};
+use shardpack::grow::options::Growth;
 use shardpack::model::listing::{Dir, Listing};
 use shardpack::model::problems::Problems;
 use shardpack::model::recipe::{Cut, Recipe};
 use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
 use shardpack::model::sample::Version;
-use shardpack::plan::draft::Ordered;
+use shardpack::plan::order::Ordered;
 use shardpack::plan::worker::Worker;
 use shardpack::publish::commit::publish;
-use shardpack::source::scan::{Scan, scan};
+use shardpack::source::samples::Scan;
+use shardpack::source::scan::scan;
+use shardpack::state::claims::load;
+use shardpack::state::done::done;
 use shardpack::state::published;
-use shardpack::state::stored as resume;
+use shardpack::state::samples::samples;
+use shardpack::state::storing::store as store_plan;
 use shardpack::store::{self, Access, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;
@@ -72,7 +77,7 @@ fn number(name: &str, usual: u64) -> u64 {
         .unwrap_or(usual)
 }
 
-fn samples() -> u64 {
+fn sample_count() -> u64 {
     number("SCALE_SAMPLES", 10_000_000)
 }
 
@@ -82,7 +87,7 @@ fn directory() -> PathBuf {
 
 fn all() -> Done {
     let _ = fs::remove_dir_all(directory());
-    println!("samples                 {}", samples());
+    println!("samples                 {}", sample_count());
     for step in ["plan", "worker", "records", "publish", "grow"] {
         let status = Command::new(env::current_exe()?)
             .args([step, "--bench"])
@@ -166,15 +171,15 @@ fn size_of(name: &str) -> u64 {
 }
 
 fn plan() -> Done {
-    let listing = timed("listing, made", || listing(samples()))?;
+    let listing = timed("listing, made", || listing(sample_count()))?;
     let held = peak();
     let rules = rules_of(&recipe())?;
     let scan = timed("scan", || scan(listing, &rules, "scale"))?;
     let source = timed("fingerprint", || Ok(scan.fingerprint(&[])))?;
     let ordered = timed("order", || Ordered::new(scan, recipe(), Vec::new(), source))?;
     let draft = timed("cut", || ordered.cut())?;
-    let stored = timed("store the plan", || resume::store(sink()?.as_ref(), &draft))?;
-    let per_sample = |bytes: u64| format!("{:.0} B a sample", bytes as f64 / samples() as f64);
+    let stored = timed("store the plan", || store_plan(sink()?.as_ref(), &draft))?;
+    let per_sample = |bytes: u64| format!("{:.0} B a sample", bytes as f64 / sample_count() as f64);
     tell("memory of the listing", per_sample(held));
     tell("memory at most", per_sample(peak()));
     for name in ["plan.json", "samples.jsonl.zst"] {
@@ -189,17 +194,17 @@ fn worker() -> Done {
     let sink = sink.as_ref();
     let before = bytes_read();
     let of = number("SCALE_WORKERS", 1000) as usize;
-    let (shards, samples) = timed("one worker's part", || {
-        let stored = resume::load(sink)?;
+    let (shards, listed) = timed("one worker's part", || {
+        let stored = load(sink)?;
         let part = stored.plan.part(Worker { number: of / 2, of });
-        resume::done(sink, &stored, &part)?;
-        let mut samples = 0;
+        done(sink, &stored, &part)?;
+        let mut listed = 0;
         for &shard in &part {
-            samples += resume::samples(sink, &stored, shard)?.len();
+            listed += samples(sink, &stored, shard)?.len();
         }
-        Ok((part.len(), samples))
+        Ok((part.len(), listed))
     })?;
-    tell("its shards, samples", format!("{shards}, {samples}"));
+    tell("its shards, samples", format!("{shards}, {listed}"));
     tell("bytes of plan it reads", bytes_read() - before);
     tell("its memory at most", format!("{} MiB", peak() >> 20));
     Ok(())
@@ -208,7 +213,7 @@ fn worker() -> Done {
 /// Makes shards without content, and the indexes that they would have.
 fn records() -> Done {
     let sink = sink()?;
-    let stored = resume::load(sink.as_ref())?;
+    let stored = load(sink.as_ref())?;
     fs::create_dir_all(directory().join("data"))?;
     fs::create_dir_all(directory().join("index"))?;
     let shards: Vec<usize> = (0..stored.plan.shards.len()).collect();
@@ -222,7 +227,7 @@ fn records() -> Done {
                 ..ShardRecord::empty(&planned.name)
             };
             let mut offset = 0;
-            for sample in resume::samples(sink.as_ref(), &stored, shard)? {
+            for sample in samples(sink.as_ref(), &stored, shard)? {
                 let mut row = SampleRecord {
                     source_path: sample.path(),
                     key: sample.key,
@@ -263,7 +268,7 @@ fn records() -> Done {
 
 fn publish_all() -> Done {
     let sink = sink()?;
-    let stored = resume::load(sink.as_ref())?;
+    let stored = load(sink.as_ref())?;
     timed("publish", || publish(sink.as_ref(), &stored, MEMORY))?;
     tell("manifest.json", format!("{} B", size_of("manifest.json")));
     tell("memory at most", format!("{} MiB", peak() >> 20));
@@ -275,8 +280,8 @@ fn grow_by_some() -> Done {
     let sink = sink()?;
     let sink = sink.as_ref();
     let manifest = published::load(sink)?.ok_or("no manifest")?;
-    let newest = resume::load(sink)?;
-    let more = samples() + samples() / 1000;
+    let newest = load(sink)?;
+    let more = sample_count() + sample_count() / 1000;
     let begun = Instant::now();
     let mut scan = scanned(more)?;
     let source = scan.fingerprint(&[]);
@@ -304,10 +309,10 @@ fn grow_by_some() -> Done {
             &stop,
         )
     })?;
-    let Grown::Draft(draft, changes) = grown else {
+    let NextGeneration::Draft(draft, changes) = grown else {
         return Err("nothing is new".into());
     };
-    timed("a night: store", || resume::store(sink, &draft))?;
+    timed("a night: store", || store_plan(sink, &draft))?;
     tell("changes", changes.text());
     tell(
         "memory at most",

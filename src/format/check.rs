@@ -4,103 +4,12 @@
 
 use std::io;
 
-use serde::Serialize;
-
-use super::{About, Body, Layout, Out, Spot, Watch};
 use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
+use crate::format::{About, Body, Finding, Layout, Out, Spot, Watch};
 use crate::model::recipe::Names;
 use crate::model::record::{FieldRecord, ShardRecord};
-
-/// One thing that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Object it was found in.
-    pub object: String,
-    /// Key of the sample, or what part of the object it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample: Option<String>,
-    /// Field of the sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
-    /// First and one past the last byte concerned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<[u64; 2]>,
-    /// What is wrong.
-    pub what: String,
-    /// What should be there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected: Option<String>,
-    /// What is there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub actual: Option<String>,
-}
-
-impl Finding {
-    /// A finding about an object.
-    pub fn new(object: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            object: object.into(),
-            sample: None,
-            field: None,
-            range: None,
-            what: what.into(),
-            expected: None,
-            actual: None,
-        }
-    }
-
-    /// In which sample.
-    #[must_use]
-    pub fn sample(mut self, key: impl Into<String>) -> Self {
-        self.sample = Some(key.into());
-        self
-    }
-
-    /// In which field.
-    #[must_use]
-    pub fn field(mut self, name: impl Into<String>) -> Self {
-        self.field = Some(name.into());
-        self
-    }
-
-    /// At which bytes.
-    #[must_use]
-    pub fn range(mut self, from: u64, to: u64) -> Self {
-        self.range = Some([from, to]);
-        self
-    }
-
-    /// What was expected and what is there.
-    #[must_use]
-    pub fn values(mut self, expected: impl ToString, actual: impl ToString) -> Self {
-        self.expected = Some(expected.to_string());
-        self.actual = Some(actual.to_string());
-        self
-    }
-}
-
-impl std::fmt::Display for Finding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:", self.object)?;
-        if let Some(sample) = &self.sample {
-            write!(f, " sample `{sample}`")?;
-            if let Some(field) = &self.field {
-                write!(f, " field `{field}`")?;
-            }
-            f.write_str(":")?;
-        }
-        if let Some([from, to]) = self.range {
-            write!(f, " bytes {from}..{to}:")?;
-        }
-        write!(f, " {}", self.what)?;
-        if let (Some(expected), Some(actual)) = (&self.expected, &self.actual) {
-            write!(f, ": expected {expected}, found {actual}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Reads a shard, unpacked, and compares it with its record to the letter. Damage goes to `watch`; an error is a failed read.
 pub fn check(

@@ -1,29 +1,40 @@
 //! Shard layouts: how samples become bytes, and how those bytes are checked again.
 //!
-//! A new layout is one new file and one line in [`Recipe::layout`]. A layout is its packer: checking a shard is packing it again
-//! from its record into an [`Out`] that compares instead of writing, see [`check`](check::check).
+//! In come samples with the contents of their files; out go the bytes of a shard and where in it each field is. A new layout is one new file
+//! and one line in [`RecipeLayout::layout`]. A layout is its packer: checking a shard is packing it again from its record into an [`Out`]
+//! that compares instead of writing, see [`check`](check::check).
 
 pub mod check;
 pub mod compress;
+mod finding;
 mod parquet;
 mod tar;
 pub mod tfrecord;
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use crate::base::buffer::Pieces;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::image::ImageInfo;
 use crate::model::limits::Limits;
 use crate::model::recipe::{Compression, Format, Names, Recipe};
 use crate::model::record::{FieldRecord, SampleRecord};
 use crate::model::sample::{NO_PATH, Sample, SourcePath};
 
-pub use check::Finding;
+pub use crate::format::finding::Finding;
 
-impl Recipe {
+/// What the shards of a recipe are like.
+pub trait RecipeLayout {
     /// The layout of its shards.
-    pub fn layout(&self) -> Box<dyn Layout> {
+    fn layout(&self) -> Box<dyn Layout>;
+    /// What names of shards end in, after the dot.
+    fn extension(&self) -> String;
+    /// Layout and compression in a few words.
+    fn describe(&self) -> String;
+}
+
+impl RecipeLayout for Recipe {
+    fn layout(&self) -> Box<dyn Layout> {
         match self.format {
             Format::WebDataset => Box::new(tar::Tar::new(self)),
             Format::TfRecord => Box::new(tfrecord::TfRecord::new(self)),
@@ -31,13 +42,11 @@ impl Recipe {
         }
     }
 
-    /// What names of shards end in, after the dot.
-    pub fn extension(&self) -> String {
+    fn extension(&self) -> String {
         format!("{}{}", self.layout().extension(), self.compress.suffix())
     }
 
-    /// Layout and compression in a few words.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let format = self.layout().extension();
         let made = match self.foreign {
             true => ", made by somebody else",
@@ -178,7 +187,7 @@ pub trait Out {
 
 /// Where a packed sample ended up in its shard.
 #[derive(Debug)]
-pub struct Placed {
+pub struct PlacedSample {
     /// First byte of the sample, framing included.
     pub offset: u64,
     /// Bytes from there to the next sample.
@@ -195,18 +204,18 @@ pub trait Packer {
         out: &mut dyn Out,
         about: &About<'_>,
         fields: &mut [(&str, Body<'_>)],
-    ) -> Result<Placed>;
+    ) -> Result<PlacedSample>;
     /// Writes what ends the shard.
     fn finish(&mut self, out: &mut dyn Out) -> Result<()>;
     /// After the end: the fields that were written later than their sample.
-    fn late(&mut self) -> Vec<Late> {
+    fn late(&mut self) -> Vec<LateField> {
         Vec::new()
     }
 }
 
 /// A field that was written later than its sample.
 #[derive(Debug)]
-pub struct Late {
+pub struct LateField {
     /// Number of the sample in the shard.
     pub sample: usize,
     /// Where its content is.
@@ -265,8 +274,8 @@ pub trait Layout: Send + Sync {
         _keys: &str,
         _shard: &mut (dyn Read + Send),
         _visit: &mut dyn Visit,
-    ) -> std::io::Result<()> {
-        Err(std::io::Error::other(crate::base::error::Error::usage(
+    ) -> io::Result<()> {
+        Err(io::Error::other(Error::usage(
             "files of this format describe themselves: read them with its own tools",
         )))
     }
@@ -289,7 +298,6 @@ pub trait Layout: Send + Sync {
 /// What the tests of every layout need.
 #[cfg(test)]
 mod test {
-    use super::check::check as check_shard;
     use super::*;
     use crate::base::checksum::{Digest, Scanner};
     use crate::base::image::ImageFormat;
@@ -423,7 +431,7 @@ mod test {
     /// What a check of these bytes against the record finds.
     pub(super) fn check(layout: &dyn Layout, bytes: &[u8], record: &ShardRecord) -> Vec<Finding> {
         let mut seen = Seen::default();
-        check_shard(
+        check::check(
             layout,
             &names(),
             &mut Scanner::new(bytes),

@@ -12,7 +12,7 @@ use crate::model::sample::{Sample, SourcePath};
 
 /// What may be gone.
 #[derive(Clone, Debug, Default)]
-pub struct Allowed {
+pub struct AllowedRemovals {
     /// Most samples, of those of all splits that are not named.
     pub samples: Share,
     /// Splits of which everything may be gone.
@@ -43,13 +43,13 @@ impl Tally {
 
 /// What is gone, by split and class.
 #[derive(Clone, Debug, Default)]
-pub struct Gone {
+pub struct Removals {
     splits: BTreeMap<String, Tally>,
     classes: BTreeMap<u32, Tally>,
     paths: First<SourcePath>,
 }
 
-impl Gone {
+impl Removals {
     /// Counts a published sample of a split, and whether it is gone.
     pub fn count(&mut self, split: &str, sample: &Sample, gone: bool) {
         let tally = Tally {
@@ -88,8 +88,8 @@ impl Gone {
         &self.paths
     }
 
-    /// Numbers of the classes all of whose samples are gone.
-    pub fn classes(&self) -> impl Iterator<Item = (u32, u64)> {
+    /// Classes all of whose samples are gone: the number of each, and how many samples it had.
+    pub fn emptied_classes(&self) -> impl Iterator<Item = (u32, u64)> {
         let all = |(_, tally): &(&u32, &Tally)| tally.gone == tally.published;
         let classes = self.classes.iter().filter(all);
         classes.map(|(class, tally)| (*class, tally.gone))
@@ -100,7 +100,7 @@ impl Gone {
     pub fn check(
         &self,
         here: &dyn std::fmt::Display,
-        allowed: &Allowed,
+        allowed: &AllowedRemovals,
         left: impl Fn(&str) -> u64,
         classes: &[String],
     ) -> Result<()> {
@@ -132,6 +132,12 @@ impl Gone {
         if too_many {
             words.push(format!("`--max-gone {}`", others.gone));
         }
+        Err(self.refusal(here, &words, classes))
+    }
+
+    /// The error over what is gone; `words` are the options that would allow it.
+    fn refusal(&self, here: &dyn std::fmt::Display, words: &[String], classes: &[String]) -> Error {
+        let published = self.splits.values().map(|tally| tally.published).sum();
         let all = self.splits.values().map(|tally| tally.gone).sum();
         let mut text = format!(
             "{here}: {} of {} that are published {} gone from the source, nothing was written: is all of it mounted? restore them, or say \
@@ -156,7 +162,7 @@ impl Gone {
             ));
         }
         text.push_str(&self.paths.lines("  gone    ", ToString::to_string));
-        Err(Error::source_data(text))
+        Error::source_data(text)
     }
 }
 
@@ -165,16 +171,16 @@ mod tests {
     use super::*;
     use crate::base::error::Kind;
 
-    fn gone(splits: &[(&str, u64, u64)]) -> Gone {
-        let mut gone = Gone::default();
+    fn gone(splits: &[(&str, u64, u64)]) -> Removals {
+        let mut gone = Removals::default();
         for (split, published, of_them) in splits {
             gone.count_split(split, *published, *of_them);
         }
         gone
     }
 
-    fn check(gone: &Gone, samples: Share, splits: &[&str]) -> Result<()> {
-        let allowed = Allowed {
+    fn check(gone: &Removals, samples: Share, splits: &[&str]) -> Result<()> {
+        let allowed = AllowedRemovals {
             samples,
             splits: splits.iter().map(|&split| split.to_owned()).collect(),
         };

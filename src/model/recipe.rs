@@ -31,6 +31,24 @@ pub enum Schema {
     Tfds,
 }
 
+impl Schema {
+    /// First label when nothing else is asked for: 0 is background for readers of the ImageNet fields.
+    pub fn label_base(self) -> u32 {
+        match self {
+            Schema::Imagenet => 1,
+            Schema::Tfds => 0,
+        }
+    }
+
+    /// Feature that holds the image, and the one that holds the label.
+    pub fn features(self) -> (&'static str, &'static str) {
+        match self {
+            Schema::Imagenet => ("image/encoded", "image/class/label"),
+            Schema::Tfds => ("image", "label"),
+        }
+    }
+}
+
 /// In which order samples are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -82,6 +100,28 @@ pub enum Compression {
         /// From 1 to 9.
         level: u32,
     },
+}
+
+impl Compression {
+    /// What it adds to a shard's file name.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Compression::None => "",
+            Compression::Zstd { .. } => ".zst",
+            Compression::Gzip { .. } => ".gz",
+        }
+    }
+
+    /// Whether a shard's length unpacked must be known before its first byte is written.
+    pub fn pledges(self) -> bool {
+        matches!(
+            self,
+            Compression::Zstd {
+                seekable: false,
+                ..
+            }
+        )
+    }
 }
 
 impl std::fmt::Display for Compression {

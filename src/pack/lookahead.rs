@@ -45,9 +45,9 @@ pub struct Fetched<'a> {
 type Samples<'a> = Box<dyn Iterator<Item = Result<(usize, Sample)>> + 'a>;
 
 /// The samples that one packer will pack, their reads started early.
-pub struct Lookahead<'a>(Rc<RefCell<Ahead<'a>>>);
+pub struct Lookahead<'a>(Rc<RefCell<ReadQueue<'a>>>);
 
-struct Ahead<'a> {
+struct ReadQueue<'a> {
     source: &'a dyn Source,
     todo: Peekable<Samples<'a>>,
     started: VecDeque<Started>,
@@ -138,7 +138,7 @@ impl<'a> Lookahead<'a> {
         window_bytes: u64,
     ) -> Self {
         let todo: Samples<'a> = Box::new(todo);
-        Self(Rc::new(RefCell::new(Ahead {
+        Self(Rc::new(RefCell::new(ReadQueue {
             source,
             todo: todo.peekable(),
             started: VecDeque::new(),
@@ -206,7 +206,7 @@ impl<'a> Lookahead<'a> {
     }
 }
 
-impl Ahead<'_> {
+impl ReadQueue<'_> {
     fn fits(&self, bytes: u64) -> bool {
         self.held + bytes <= self.window_bytes
     }
@@ -336,7 +336,7 @@ impl Ahead<'_> {
 
 /// A file that is too large to hold. Its reads go on ahead of whoever takes its pieces, within the window.
 pub struct Large<'a> {
-    ahead: Rc<RefCell<Ahead<'a>>>,
+    ahead: Rc<RefCell<ReadQueue<'a>>>,
     number: u64,
     size: u64,
     /// Pieces that were looked at and not taken, with the memory they are counted with.
@@ -348,7 +348,7 @@ pub struct Large<'a> {
 }
 
 impl<'a> Large<'a> {
-    fn new(ahead: &Rc<RefCell<Ahead<'a>>>, number: u64) -> Self {
+    fn new(ahead: &Rc<RefCell<ReadQueue<'a>>>, number: u64) -> Self {
         let size = ahead
             .borrow()
             .files
@@ -375,7 +375,7 @@ impl<'a> Large<'a> {
     ///
     /// As reading the file.
     pub fn ends(&mut self) -> Result<(&[u8], Buffer)> {
-        let file = |ahead: &mut Ahead<'a>| ahead.files.get_mut(&self.number)?.tail.take();
+        let file = |ahead: &mut ReadQueue<'a>| ahead.files.get_mut(&self.number)?.tail.take();
         let tail = file(&mut self.ahead.borrow_mut());
         let tail = match tail {
             Some(tail) => {
@@ -404,13 +404,8 @@ impl<'a> Large<'a> {
             let Some(Piece { read, bytes }) = started else {
                 return Ok(None);
             };
-            match read.wait() {
-                Ok(buffer) => self.seen.push_back((buffer, bytes)),
-                Err(error) => {
-                    self.ahead.borrow_mut().held -= bytes;
-                    return Err(error);
-                }
-            }
+            let buffer = self.wait(read, bytes)?;
+            self.seen.push_back((buffer, bytes));
         }
         Ok(self.seen.get(piece).map(|(buffer, _)| &**buffer))
     }
@@ -453,6 +448,33 @@ impl<'a> Large<'a> {
         Ok(self.seen.back().map_or(&[], |(whole, _)| whole))
     }
 
+    /// Waits for the next piece that was not looked at, with the memory that it is counted with; `None` at the end of the file.
+    fn read_on(&mut self) -> Result<Option<(Buffer, u64)>> {
+        let piece = {
+            let mut ahead = self.ahead.borrow_mut();
+            let file = ahead.files.get(&self.number);
+            // Whoever waits gets the next piece, even if others hold all of the window.
+            if file.is_some_and(|file| file.pieces.is_empty()) {
+                ahead.start_piece(self.number);
+            }
+            ahead.top_up(false);
+            ahead.started_piece(self.number)
+        };
+        let Some(Piece { read, bytes }) = piece else {
+            return Ok(None);
+        };
+        self.wait(read, bytes).map(|buffer| Some((buffer, bytes)))
+    }
+
+    /// Waits for a piece; one that cannot be read is not counted any more.
+    fn wait(&self, read: Pending<Buffer>, bytes: u64) -> Result<Buffer> {
+        let read = read.wait();
+        if read.is_err() {
+            self.ahead.borrow_mut().held -= bytes;
+        }
+        read
+    }
+
     /// Lets go of the piece taken last, so that the memory is there for others.
     fn let_go(&mut self) {
         if let Some((buffer, bytes)) = self.current.take() {
@@ -472,31 +494,7 @@ impl Pieces for Large<'_> {
         self.at = 0;
         self.current = match self.seen.pop_front() {
             Some(seen) => Some(seen),
-            None => {
-                let piece = {
-                    let mut ahead = self.ahead.borrow_mut();
-                    // Whoever waits gets the next piece, even if others hold all of the window.
-                    if ahead
-                        .files
-                        .get(&self.number)
-                        .is_some_and(|file| file.pieces.is_empty())
-                    {
-                        ahead.start_piece(self.number);
-                    }
-                    ahead.top_up(false);
-                    ahead.started_piece(self.number)
-                };
-                match piece {
-                    None => None,
-                    Some(Piece { read, bytes }) => match read.wait() {
-                        Ok(buffer) => Some((buffer, bytes)),
-                        Err(error) => {
-                            self.ahead.borrow_mut().held -= bytes;
-                            return Err(error);
-                        }
-                    },
-                }
-            }
+            None => self.read_on()?,
         };
         Ok(self.current.as_ref().map(|(buffer, _)| buffer))
     }

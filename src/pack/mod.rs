@@ -1,4 +1,12 @@
-//! pack
+//! Claim, read ahead, pack, compress, digest, put, record: a plan's shards are made here.
+//!
+//! In come a stored plan and the numbers of the shards to make; out go shards and their records in the destination, and the account of what
+//! was skipped or refused.
 
+mod look;
 pub mod lookahead;
 pub mod pipeline;
+mod policy;
+pub mod run;
+mod shard;
+mod worker;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result};
 use crate::base::image::Validate;
-use crate::plan::draft::{Plan, ShardPlan};
+use crate::plan::value::{Plan, ShardPlan};
 
 /// The program itself, its libraries and small change.
 const BASE_BYTES: u64 = 24 << 20;
@@ -224,7 +224,7 @@ fn group_memory(groups: &str, root: &Path) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::model::recipe::{Cut, Recipe};
-    use crate::plan::draft::PLAN_KIND;
+    use crate::plan::value::PLAN_KIND;
 
     const READER_BYTES: u64 = 40 << 10;
 

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use crate::base::units::{bytes_text, classes, count_text, counted};
+use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format};
 

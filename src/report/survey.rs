@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::base::error::{Kind, Result};
 use crate::base::signal::Stop;
+use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::report::figures::Figures;

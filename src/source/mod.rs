@@ -1,4 +1,12 @@
-//! source
+//! From a listing to samples: which files are fields of one sample, and which split and class it belongs to.
+//!
+//! In come a listing, the rules to read it by and perhaps a label file; out goes a scan, or a refusal that names every offender.
 
+mod dirs;
+mod groups;
+mod labelling;
 pub mod labels;
+pub mod rules;
+pub mod samples;
 pub mod scan;
+mod scanner;

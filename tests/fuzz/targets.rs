@@ -17,10 +17,11 @@ use shardpack::model::manifest::Manifest;
 use shardpack::model::name::check_name;
 use shardpack::model::recipe::{Compression, Format};
 use shardpack::model::record::{Footer, ShardRecord};
-use shardpack::plan::draft::parse_line;
+use shardpack::plan::lines::parse_line;
 use shardpack::report::run::Run;
 use shardpack::source::labels::Labels;
-use shardpack::state::stored::{self as resume, Stored};
+use shardpack::state::plans::{Stored, load_id};
+use shardpack::state::samples::samples;
 use shardpack::store::{self, Access, S3Options};
 use shardpack::upkeep::adopt as foreign;
 
@@ -239,10 +240,10 @@ pub(crate) fn plan(data: &[u8]) {
         parts.next().unwrap_or_default(),
         parts.next().unwrap_or_default(),
     );
-    let samples = lines
+    let parsed = lines
         .split(|byte| *byte == b'\n')
         .map(|line| parse_line("samples.jsonl", line));
-    let samples: Vec<_> = samples.collect();
+    let parsed: Vec<_> = parsed.collect();
     let Ok(mut stored) = serde_json::from_slice::<Stored>(text) else {
         return;
     };
@@ -263,7 +264,7 @@ pub(crate) fn plan(data: &[u8]) {
     std::fs::write(dir.join("plan.json"), serde_json::to_vec(&stored).unwrap()).unwrap();
     std::fs::write(dir.join("samples.jsonl.zst"), lines).unwrap();
     let sink = store::sink(place.path().to_str().unwrap(), &Access::default()).unwrap();
-    if let Ok(loaded) = resume::load_id(sink.as_ref(), &stored.id) {
+    if let Ok(loaded) = load_id(sink.as_ref(), &stored.id) {
         let _ = (
             loaded.plan.samples(),
             loaded.plan.bytes(),
@@ -271,11 +272,11 @@ pub(crate) fn plan(data: &[u8]) {
         );
         for (number, shard) in loaded.plan.shards.iter().enumerate().take(4) {
             check_name(&shard.name).unwrap();
-            let _ = resume::samples(sink.as_ref(), &loaded, number);
+            let _ = samples(sink.as_ref(), &loaded, number);
         }
     }
     std::fs::remove_dir_all(&dir).unwrap();
-    for sample in samples.into_iter().flatten() {
+    for sample in parsed.into_iter().flatten() {
         let _ = sample.image().map(|image| image.path.to_string());
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shardpack::model::name::ObjectName;
-use shardpack::state::stored::Stored;
+use shardpack::state::plans::Stored;
 
 use crate::support::*;
 

@@ -8,6 +8,7 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
 use crate::cli::settings::{Part, Running};
+use crate::format::RecipeLayout as _;
 use crate::format::compress::unpack;
 use crate::format::tfrecord::is_image;
 use crate::model::manifest::ShardEntry;

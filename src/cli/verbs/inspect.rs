@@ -8,6 +8,7 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::base::units::{bytes_text, classes, count_text, counted};
 use crate::cli::settings::Running;
+use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, label_number};
 use crate::state::published;

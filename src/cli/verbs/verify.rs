@@ -11,6 +11,8 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
 use crate::base::version;
 use crate::cli::settings::{Partly, Running, rules_of};
+use crate::format::RecipeLayout as _;
+use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, STATE};
 use crate::plan::budget::{Overhead, divide_verification};
 use crate::source::scan::scan;

@@ -16,8 +16,9 @@ use crate::model::manifest::{
 };
 use crate::model::name::ObjectName;
 use crate::model::record::index_name;
-use crate::plan::draft::{Base, PLAN_KIND, Plan, ShardPlan};
-use crate::state::stored::{Part, Stored, claim_name, plan_file};
+use crate::plan::value::{Base, PLAN_KIND, Plan, ShardPlan};
+use crate::state::names::{Part, claim_name, plan_file};
+use crate::state::plans::Stored;
 use crate::store::{Aged, Kept, Leftover, ShardWriter};
 
 /// Histories when nothing is said.

@@ -26,7 +26,7 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{FanOut, Planning, Running};
 use crate::cli::verbs as command;
-use crate::grow::generation::OnChange;
+use crate::grow::options::OnChange;
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::policy::Policy;
 use crate::model::recipe::{Cut, Format, Recipe, Schema};

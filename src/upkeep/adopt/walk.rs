@@ -5,6 +5,7 @@ use std::io::Read;
 
 use super::recipe;
 use crate::base::error::{Error, Result};
+use crate::format::RecipeLayout as _;
 use crate::format::compress::{Raw, unpack};
 use crate::format::{Finding, Visit};
 use crate::model::recipe::{Compression, Cut, Format};

@@ -20,6 +20,8 @@ use truth::Copy;
 use crate::base::checksum::{SCAN_BYTES, Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
+use crate::format::RecipeLayout as _;
+use crate::format::compress::CompressionCost as _;
 use crate::format::compress::Frames;
 use crate::format::tfrecord::is_image;
 use crate::model::counters::Counters;

@@ -14,6 +14,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
+use crate::format::RecipeLayout as _;
 use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Packer};
 use crate::model::counters::Counters;

@@ -7,40 +7,20 @@
 //!
 //! Everything here takes bytes and gives values; no file is opened. Line numbers start at 1.
 
+mod files;
+mod rows;
+mod synsets;
+mod words;
+
 use std::collections::{BTreeSet, HashMap};
 
-/// First cells that make a first row a header, in lower case.
-const HEADERS: [&str; 12] = [
-    "file",
-    "file_name",
-    "file_path",
-    "filename",
-    "filepath",
-    "id",
-    "image",
-    "image_id",
-    "image_path",
-    "imageid",
-    "name",
-    "path",
-];
-
-/// Cells of a header that mark the class where a table has more than two columns, in lower case.
-const CLASS_HEADERS: [&str; 7] = [
-    "class",
-    "class_name",
-    "classname",
-    "label",
-    "predictionstring",
-    "synset",
-    "wnid",
-];
+use crate::source::labels::files::{Row, Rows, base_name, named_rows, without_extension};
+use crate::source::labels::rows::{Cells, read_rows};
+use crate::source::labels::synsets::Synsets;
+use crate::source::labels::words::{is_number, looks_numeric, number};
 
 /// Numbers that are labels themselves stay below this; more is a mistake, not a class count.
 const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
-
-/// Rows looked at to tell commas, tabs and blanks apart.
-const SAMPLED_ROWS: usize = 100;
 
 /// The class of every labelled file, from a label file.
 #[derive(Debug)]
@@ -51,7 +31,7 @@ pub struct Labels {
 
 /// How labels find their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Matching {
     /// Every row names its file.
     ByName,
     /// The k-th row belongs to the k-th image in sorted file-name order.
@@ -59,26 +39,6 @@ pub enum Kind {
         /// Rows, and so images expected.
         rows: usize,
     },
-}
-
-#[derive(Debug)]
-enum Rows {
-    Named {
-        /// In the order of the file, without repetitions.
-        rows: Vec<Row>,
-        /// Indices of `rows` in the order of their names.
-        sorted: Vec<u32>,
-        /// Bytes of the directory that all names start with, its slash included.
-        common: usize,
-    },
-    Listed(Vec<u32>),
-}
-
-#[derive(Debug)]
-struct Row {
-    line: usize,
-    name: String,
-    label: u32,
 }
 
 impl Labels {
@@ -122,10 +82,10 @@ impl Labels {
     }
 
     /// Whether the labels find their files by name or by position.
-    pub fn kind(&self) -> Kind {
+    pub fn matching(&self) -> Matching {
         match &self.rows {
-            Rows::Named { .. } => Kind::ByName,
-            Rows::Listed(labels) => Kind::ByPosition { rows: labels.len() },
+            Rows::Named { .. } => Matching::ByName,
+            Rows::Listed(labels) => Matching::ByPosition { rows: labels.len() },
         }
     }
 
@@ -177,13 +137,7 @@ impl Labels {
     }
 }
 
-/// One row as it stands in the file.
-struct Cells {
-    line: usize,
-    first: String,
-    class: Option<String>,
-}
-
+/// Labels of a list of class numbers.
 fn by_position(name: &str, rows: &[Cells], synsets: Option<Synsets>) -> Result<Labels, String> {
     let Some(synsets) = synsets else {
         return Err(format!(
@@ -198,6 +152,7 @@ fn by_position(name: &str, rows: &[Cells], synsets: Option<Synsets>) -> Result<L
     })
 }
 
+/// Labels of files that are named.
 fn by_name(name: &str, rows: Vec<Cells>, synsets: Option<Synsets>) -> Result<Labels, String> {
     let mut named = Vec::with_capacity(rows.len());
     for Cells { line, first, class } in rows {
@@ -239,6 +194,7 @@ struct Named {
     class: String,
 }
 
+/// Class names in label order, and the label of each row.
 type Labelled = (Vec<String>, Vec<u32>);
 
 /// Numbers or names of classes in a synset file.
@@ -293,364 +249,6 @@ fn labels_of_names(name: &str, rows: &[Named]) -> Result<Labelled, String> {
     Ok((classes.into_iter().map(String::from).collect(), labels))
 }
 
-/// Drops rows that repeat another, refuses those that contradict one, and indexes the rest.
-fn named_rows(name: &str, mut rows: Vec<Row>, classes: &[String]) -> Result<Rows, String> {
-    let mut seen: HashMap<&str, &Row> = HashMap::with_capacity(rows.len());
-    let mut is_new = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let first = *seen.entry(&row.name).or_insert(row);
-        if first.label != row.label {
-            return Err(contradiction(name, first, row, classes));
-        }
-        is_new.push(std::ptr::eq(first, row));
-    }
-    let mut is_new = is_new.into_iter();
-    rows.retain(|_| is_new.next().unwrap_or(true));
-    let mut sorted: Vec<u32> = (0..).take(rows.len()).collect();
-    sorted.sort_unstable_by(|a, b| rows[*a as usize].name.cmp(&rows[*b as usize].name));
-    let common = common_directory(&rows, &sorted);
-    Ok(Rows::Named {
-        rows,
-        sorted,
-        common,
-    })
-}
-
-fn contradiction(name: &str, first: &Row, again: &Row, classes: &[String]) -> String {
-    let class = |row: &Row| &classes[row.label as usize];
-    let (one, other, before) = (class(first), class(again), first.line);
-    let Row {
-        line, name: file, ..
-    } = again;
-    format!(
-        "{name}: line {line}: `{file}` has class `{other}`, on line {before} it has `{one}`: \
-         keep one of them"
-    )
-}
-
-/// Bytes of the directory that all names start with, its slash included; 0 if there is none.
-fn common_directory(rows: &[Row], sorted: &[u32]) -> usize {
-    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else {
-        return 0;
-    };
-    // what the first and the last share in byte order, all between them share
-    let (first, last) = (&rows[*first as usize].name, &rows[*last as usize].name);
-    let same = first
-        .bytes()
-        .zip(last.bytes())
-        .take_while(|(a, b)| a == b)
-        .count();
-    first.as_bytes()[..same]
-        .iter()
-        .rposition(|byte| *byte == b'/')
-        .map_or(0, |slash| slash + 1)
-}
-
-/// The classes of a synset file, and which number each has in it.
-struct Synsets {
-    file: String,
-    /// Sorted by bytes.
-    classes: Vec<String>,
-    /// The label of each position in the file's own order.
-    labels: Vec<u32>,
-}
-
-impl Synsets {
-    /// One class per line, its first word, or `id class` lines where the id gives the position.
-    fn parse(file: &str, text: &[u8]) -> Result<Synsets, String> {
-        let lines: Vec<(usize, &str)> = lines(utf8(file, text)?).collect();
-        if lines.is_empty() {
-            return Err(format!("{file} has no classes: expected one per line"));
-        }
-        let order = match lines
-            .iter()
-            .map(|(line, text)| id_and_synset(*line, text))
-            .collect()
-        {
-            Some(numbered) => in_order_of_ids(file, numbered)?,
-            None => lines
-                .iter()
-                .map(|(line, text)| (*line, first_word(text)))
-                .collect(),
-        };
-        let mut sorted = order.clone();
-        sorted.sort_unstable_by_key(|(line, class)| (*class, *line));
-        if let Some([(first, class), (again, _)]) =
-            sorted.array_windows().find(|[one, next]| one.1 == next.1)
-        {
-            return Err(format!(
-                "{file}: line {again}: `{class}` is on line {first} already: keep one of them"
-            ));
-        }
-        let classes: Vec<String> = sorted.iter().map(|(_, class)| class.to_string()).collect();
-        let numbered: HashMap<&str, u32> =
-            sorted.iter().map(|(_, class)| *class).zip(0..).collect();
-        let labels = order.iter().map(|(_, class)| numbered[class]).collect();
-        Ok(Synsets {
-            file: file.into(),
-            classes,
-            labels,
-        })
-    }
-
-    /// The label of a number that counts the lines of the synset file from `base`.
-    fn label_of(&self, name: &str, line: usize, digits: &str, base: u64) -> Result<u32, String> {
-        let position = number(digits)
-            .checked_sub(base)
-            .and_then(|at| usize::try_from(at).ok());
-        if let Some(label) = position.and_then(|at| self.labels.get(at)) {
-            return Ok(*label);
-        }
-        let (count, file) = (self.labels.len(), &self.file);
-        let cause = match (number(digits), base) {
-            (0, _) => "ILSVRC ids start at 1, so is this a list of labels that start at 0?",
-            (n, 0) if n == count as u64 => "positions start at 0, so are these ids from 1?",
-            _ => "is the synset file complete, and the one that belongs to this list?",
-        };
-        Err(format!(
-            "{name}: line {line}: class number {digits} is not in {file}, expected {base} to {}: \
-             {cause}",
-            count as u64 + base - 1
-        ))
-    }
-
-    /// The label of a class that is called by its name.
-    fn label_named(&self, name: &str, line: usize, class: &str) -> Result<u32, String> {
-        match self
-            .classes
-            .binary_search_by(|known| known.as_str().cmp(class))
-        {
-            Ok(label) => Ok(label as u32),
-            Err(_) => Err(format!(
-                "{name}: line {line}: class `{class}` is not in {}: is the synset file complete, \
-                 and the one that belongs to this list?",
-                self.file
-            )),
-        }
-    }
-}
-
-/// An `id synset ...` line taken apart: id, line, synset.
-fn id_and_synset(line: usize, text: &str) -> Option<(u64, usize, &str)> {
-    let mut words = text.split_whitespace();
-    let (id, synset) = (words.next()?, words.next()?);
-    (is_number(id) && is_synset(synset)).then(|| (number(id), line, synset))
-}
-
-/// Sorts synsets by their ids, which must be 1 to their number, each once.
-fn in_order_of_ids<'a>(
-    file: &str,
-    mut numbered: Vec<(u64, usize, &'a str)>,
-) -> Result<Vec<(usize, &'a str)>, String> {
-    numbered.sort_unstable();
-    let misplaced = numbered
-        .iter()
-        .zip(1..)
-        .find(|((id, ..), expected)| id != expected);
-    if let Some(((id, line, synset), expected)) = misplaced {
-        return Err(format!(
-            "{file}: line {line}: `{synset}` has id {id}, expected {expected}: ids are 1 to {}, \
-             each once",
-            numbered.len()
-        ));
-    }
-    Ok(numbered
-        .into_iter()
-        .map(|(_, line, synset)| (line, synset))
-        .collect())
-}
-
-/// The rows of a label file, without its header.
-fn read_rows(name: &str, text: &[u8]) -> Result<Vec<Cells>, String> {
-    let text = utf8(name, text)?;
-    let mut rows = match delimiter(text) {
-        Some(delimiter) => table(name, text, delimiter)?,
-        None => list(text),
-    };
-    if rows.len() > 1 && is_one_of(&HEADERS, &rows[0].first) {
-        rows.remove(0);
-    }
-    if rows.is_empty() {
-        return Err(format!("{name} is empty: expected a row for every image"));
-    }
-    if u32::try_from(rows.len()).is_err() {
-        return Err(format!(
-            "{name} has {} rows, expected at most {}",
-            rows.len(),
-            u32::MAX
-        ));
-    }
-    Ok(rows)
-}
-
-/// The text without its byte order mark.
-fn utf8<'a>(name: &str, text: &'a [u8]) -> Result<&'a str, String> {
-    match std::str::from_utf8(text) {
-        Ok(text) => Ok(text.strip_prefix('\u{FEFF}').unwrap_or(text)),
-        Err(error) => {
-            let before = &text[..error.valid_up_to()];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-            Err(format!(
-                "{name}: line {line} is not utf-8: save the file as utf-8"
-            ))
-        }
-    }
-}
-
-/// What separates the cells: the one of tab, comma and blanks that most of the first rows have.
-fn delimiter(text: &str) -> Option<u8> {
-    let rows_with = |delimiter: u8| {
-        let records = reader(text, delimiter).into_records().take(SAMPLED_ROWS);
-        records.flatten().filter(|record| record.len() > 1).count()
-    };
-    let (tabs, commas) = (rows_with(b'\t'), rows_with(b','));
-    let blanks = lines(text)
-        .take(SAMPLED_ROWS)
-        .filter(|(_, line)| two_words(line).is_some());
-    match blanks.count().max(commas) {
-        most if tabs > 0 && tabs >= most => Some(b'\t'),
-        most if commas > 0 && commas >= most => Some(b','),
-        _ => None,
-    }
-}
-
-fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
-    csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .comment(Some(b'#'))
-        .delimiter(delimiter)
-        .from_reader(text.as_bytes())
-}
-
-/// Rows of a table with commas or tabs.
-fn table(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, String> {
-    let mut rows = Vec::new();
-    let mut class_column = 1;
-    for record in reader(text, delimiter).into_records() {
-        let record = record.map_err(|error| format!("{name}: {error}"))?;
-        if record.iter().all(|cell| cell.trim().is_empty()) {
-            continue;
-        }
-        if rows.is_empty() && record.len() > 2 && is_one_of(&HEADERS, &record[0]) {
-            class_column = record
-                .iter()
-                .position(|cell| is_one_of(&CLASS_HEADERS, cell))
-                .unwrap_or(1);
-        }
-        let class = record
-            .get(class_column)
-            .map(class_of_cell)
-            .filter(|class| !class.is_empty());
-        let line = record.position().map_or(0, |start| line_of(text, start));
-        rows.push(Cells {
-            line,
-            first: record[0].into(),
-            class: class.map(String::from),
-        });
-    }
-    Ok(rows)
-}
-
-/// The line a record is on; the reader's own count stops before empty lines and comments.
-fn line_of(text: &str, start: &csv::Position) -> usize {
-    let rest = usize::try_from(start.byte())
-        .ok()
-        .and_then(|byte| text.get(byte..));
-    let passed = |line: &&str| line.starts_with('#') || line.trim_end().is_empty();
-    let skipped = rest.unwrap_or_default().lines().take_while(passed).count();
-    start.line() as usize + skipped
-}
-
-/// Rows of a list with blanks, where a class may be several words.
-fn list(text: &str) -> Vec<Cells> {
-    let row = |(line, text)| match two_words(text) {
-        Some((first, rest)) => Cells {
-            line,
-            first: first.into(),
-            class: Some(class_of_cell(rest).into()),
-        },
-        None => Cells {
-            line,
-            first: text.into(),
-            class: None,
-        },
-    };
-    lines(text).map(row).collect()
-}
-
-/// Trimmed lines with their numbers, without empty ones and comments.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let numbered = (1..).zip(text.lines().map(str::trim));
-    numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// The first word and the rest of a trimmed line, if there is a rest.
-fn two_words(line: &str) -> Option<(&str, &str)> {
-    line.split_once(char::is_whitespace)
-        .map(|(first, rest)| (first, rest.trim_start()))
-}
-
-fn first_word(line: &str) -> &str {
-    two_words(line).map_or(line, |(first, _)| first)
-}
-
-/// A class cell without what Kaggle's solution file puts behind the class: boxes, as
-/// `n03995372 85 1 499 272` once or more.
-fn class_of_cell(cell: &str) -> &str {
-    let cell = cell.trim();
-    let words: Vec<&str> = cell.split_whitespace().collect();
-    let is_box = |group: &[&str]| {
-        is_synset(group[0]) && group.len() == 5 && group[1..].iter().all(|word| is_number(word))
-    };
-    if words.chunks(5).all(is_box) {
-        words.first().unwrap_or(&cell)
-    } else {
-        cell
-    }
-}
-
-/// Whether this is a WordNet id, such as `n03995372`.
-fn is_synset(word: &str) -> bool {
-    word.strip_prefix('n')
-        .is_some_and(|digits| digits.len() == 8 && is_number(digits))
-}
-
-fn is_number(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// The value of digits; past what fits, the largest there is, which every range check refuses.
-fn number(digits: &str) -> u64 {
-    digits.parse().unwrap_or(u64::MAX)
-}
-
-/// Whether this is a number of any kind, `-1` and `3.0` included.
-fn looks_numeric(word: &str) -> bool {
-    word.parse::<f64>().is_ok() && word.bytes().all(|byte| b"0123456789+-.".contains(&byte))
-}
-
-fn is_one_of(names: &[&str], cell: &str) -> bool {
-    names
-        .iter()
-        .any(|name| cell.trim().eq_ignore_ascii_case(name))
-}
-
-fn base_name(path: &[u8]) -> &[u8] {
-    path.iter()
-        .rposition(|byte| *byte == b'/')
-        .map_or(path, |slash| &path[slash + 1..])
-}
-
-/// The path up to the last dot of its base name; a leading dot is part of a name.
-fn without_extension(path: &[u8]) -> &[u8] {
-    let base_at = path.len() - base_name(path).len();
-    match path[base_at..].iter().rposition(|byte| *byte == b'.') {
-        None | Some(0) => path,
-        Some(dot) => &path[..base_at + dot],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -697,7 +295,7 @@ mod tests {
         ] {
             let labels = parse(text).unwrap();
             assert_eq!(labels.classes(), ["cat", "hot dog"], "{text}");
-            assert_eq!(labels.kind(), Kind::ByName);
+            assert_eq!(labels.matching(), Matching::ByName);
             assert_classes(&labels, &expected);
         }
     }
@@ -793,7 +391,7 @@ mod tests {
     #[test]
     fn a_list_of_ids_gives_labels_by_position() {
         let labels = parse_with("3\n1\n\n2\n1\n", SYNSETS).unwrap();
-        assert_eq!(labels.kind(), Kind::ByPosition { rows: 4 });
+        assert_eq!(labels.matching(), Matching::ByPosition { rows: 4 });
         assert_eq!(labels.classes(), ["n02100735", "n02110185", "n02119789"]);
         let found: Vec<_> = (0..5).map(|row| labels.by_position(row)).collect();
         assert_eq!(found, [Some(1), Some(2), Some(0), Some(2), None]);

@@ -1,0 +1,247 @@
+//! Which split and class each directory belongs to, and how the classes are numbered.
+
+use std::collections::BTreeMap;
+
+use crate::base::error::{Error, Result};
+use crate::base::text::show;
+use crate::model::listing::{Dir, ProblemKind};
+use crate::model::sample::SourcePath;
+use crate::source::rules::under;
+use crate::source::samples::is_image;
+use crate::source::scanner::Scanner;
+
+/// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
+pub const SPLIT_NAMES: [&str; 10] = [
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "dev",
+    "test",
+    "testing",
+    "eval",
+    "evaluation",
+];
+
+/// Name of the split when the root holds the class directories itself.
+pub const ONLY_SPLIT: &str = "train";
+
+/// A split and the directory it lies in.
+pub(super) struct Split {
+    /// Its name.
+    pub(super) name: String,
+    /// The directory, below the source's root.
+    pub(super) path: Vec<u8>,
+    /// Whether its images lie directly in it, in no class directories: labels come from a file.
+    pub(super) flat: bool,
+}
+
+/// Which split and class a directory belongs to.
+pub(super) struct Place {
+    /// Number of the split.
+    pub(super) split: u16,
+    /// Name of the class directory, or `None` in the split's own directory and in flat splits.
+    pub(super) class: Option<Vec<u8>>,
+}
+
+/// The classes of all splits.
+pub(super) struct Classes {
+    /// Their names by label.
+    pub(super) names: Vec<String>,
+    /// Label of each class directory name.
+    pub(super) by_dir: BTreeMap<Vec<u8>, u32>,
+    /// Label of each class of the label file.
+    pub(super) by_label: Vec<u32>,
+}
+
+impl Scanner<'_> {
+    /// The splits, sorted by name: those of the rules, or the directories of the root if all of them are called as splits are.
+    pub(super) fn splits(&mut self, dirs: &[Dir]) -> Result<Vec<Split>> {
+        let split = |name: &str, path: &[u8]| Split {
+            name: name.to_owned(),
+            path: path.to_vec(),
+            flat: false,
+        };
+        if !self.rules.splits.is_empty() {
+            for (name, path) in &self.rules.splits {
+                let below = |dir: &Dir| under(&dir.path, path.as_bytes()).is_some();
+                if !dirs.iter().any(below) {
+                    return Err(Error::source_data(format!(
+                        "{}: split `{name}`: no directory `{path}`: correct `--split {name}=…`",
+                        self.source
+                    )));
+                }
+            }
+            let mut splits: Vec<_> = self
+                .rules
+                .splits
+                .iter()
+                .map(|(name, path)| split(name, path.as_bytes()))
+                .collect();
+            splits.sort_by(|a, b| a.name.cmp(&b.name));
+            return Ok(splits);
+        }
+        let mut top: Vec<&[u8]> = dirs
+            .iter()
+            .filter_map(|dir| dir.path.split(|&b| b == b'/').next())
+            .filter(|name| !name.is_empty())
+            .collect();
+        top.sort_unstable();
+        top.dedup();
+        let named = !top.is_empty()
+            && top
+                .iter()
+                .all(|name| SPLIT_NAMES.iter().any(|s| s.as_bytes() == *name));
+        if named {
+            let name = |path: &&[u8]| split(&show(path), path);
+            Ok(top.iter().map(name).collect())
+        } else {
+            Ok(vec![split(ONLY_SPLIT, b"")])
+        }
+    }
+
+    /// Assigns every directory to a split and a class; `None` for those outside of all splits.
+    pub(super) fn places(&mut self, dirs: &[Dir], splits: &[Split]) -> Result<Vec<Option<Place>>> {
+        let place = |dir: &Dir| {
+            splits.iter().enumerate().find_map(|(number, split)| {
+                let below = under(&dir.path, &split.path)?;
+                let class = below.split(|&b| b == b'/').next().unwrap_or_default();
+                Some(Place {
+                    split: number as u16,
+                    class: (!class.is_empty()).then(|| class.to_vec()),
+                })
+            })
+        };
+        let places: Vec<_> = dirs.iter().map(place).collect();
+        for (dir, place) in dirs.iter().zip(&places) {
+            if place.is_some() {
+                continue;
+            }
+            // With splits found by name, images beside them would be lost in silence.
+            let found = self.rules.splits.is_empty();
+            for i in 0..dir.len() {
+                if found && is_image(dir.file(i).name) {
+                    self.problem(ProblemKind::Loose, dir.path_of(i), "");
+                } else if found {
+                    self.odd(&dir.path_of(i));
+                } else {
+                    self.notes.left_out += 1;
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Finds which splits are flat, the class list, and the classes without images.
+    pub(super) fn classes(
+        &mut self,
+        dirs: &[Dir],
+        places: &[Option<Place>],
+        splits: &mut [Split],
+    ) -> Result<Classes> {
+        let mut by_dir: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+        let mut images: BTreeMap<(u16, Option<&[u8]>), u64> = BTreeMap::new();
+        for (dir, place) in dirs.iter().zip(places) {
+            let Some(place) = place else { continue };
+            let count = (0..dir.len())
+                .filter(|&i| is_image(dir.file(i).name))
+                .count() as u64;
+            *images
+                .entry((place.split, place.class.as_deref()))
+                .or_default() += count;
+        }
+        for (number, split) in splits.iter_mut().enumerate() {
+            let number = number as u16;
+            let loose = images.get(&(number, None)).copied().unwrap_or(0);
+            let classed: u64 = images
+                .iter()
+                .filter(|((s, class), _)| *s == number && class.is_some())
+                .map(|(_, count)| count)
+                .sum();
+            if loose > 0 && (classed == 0 || self.rules.labels_unneeded) {
+                if self.rules.labels.is_none() && !self.rules.labels_unneeded {
+                    return Err(Error::source_data(format!(
+                        "{}: {loose} images lie directly in {}, none in a class directory: \
+                         make one directory per class, or give `--labels FILE`",
+                        self.source,
+                        if split.path.is_empty() {
+                            "it".to_owned()
+                        } else {
+                            format!("`{}`", show(&split.path))
+                        },
+                    )));
+                }
+                split.flat = true;
+            }
+        }
+        for ((number, class), count) in &images {
+            let Some(class) = class else { continue };
+            if splits[usize::from(*number)].flat {
+                continue;
+            }
+            by_dir.insert(class.to_vec(), 0);
+            if *count == 0 && !self.rules.allow_empty {
+                let path = SourcePath::join(&splits[usize::from(*number)].path, class);
+                self.problem(ProblemKind::EmptyClass, path, "/");
+            }
+        }
+        let any_flat = splits.iter().any(|split| split.flat);
+        if self.rules.labels.is_some() && !any_flat {
+            return Err(Error::usage(
+                "`--labels` is for images that lie in no class directory, and there are none: drop `--labels`",
+            ));
+        }
+        self.number(by_dir, any_flat)
+    }
+
+    /// Numbers the classes: sorted names, over all splits.
+    fn number(&self, mut by_dir: BTreeMap<Vec<u8>, u32>, any_flat: bool) -> Result<Classes> {
+        let from_file = match &self.rules.labels {
+            Some(labels) if any_flat => labels.classes(),
+            _ => &[],
+        };
+        let dir_names = by_dir.len();
+        let positions = from_file
+            .iter()
+            .enumerate()
+            .all(|(i, name)| *name == i.to_string());
+        let names: Vec<Vec<u8>> = if dir_names == 0 {
+            // The label file's own order: its numbers may be labels.
+            from_file
+                .iter()
+                .map(|name| name.clone().into_bytes())
+                .collect()
+        } else {
+            let known = |name: &String| by_dir.contains_key(name.as_bytes());
+            if positions && !from_file.iter().all(known) {
+                // Numbers that are no class names count the sorted class directories.
+                if from_file.len() > dir_names {
+                    return Err(Error::source_data(format!(
+                        "the label file counts to {}, but there are {dir_names} class directories: \
+                         give the label file of this dataset",
+                        from_file.len() - 1
+                    )));
+                }
+            } else {
+                for name in from_file {
+                    by_dir.entry(name.clone().into_bytes()).or_default();
+                }
+            }
+            by_dir.keys().cloned().collect()
+        };
+        for (label, name) in names.iter().enumerate() {
+            by_dir.insert(name.clone(), label as u32);
+        }
+        let by_label = from_file
+            .iter()
+            .enumerate()
+            .map(|(i, name)| by_dir.get(name.as_bytes()).copied().unwrap_or(i as u32))
+            .collect();
+        Ok(Classes {
+            names: names.iter().map(|name| show(name)).collect(),
+            by_dir,
+            by_label,
+        })
+    }
+}

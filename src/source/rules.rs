@@ -1,0 +1,63 @@
+//! By which rules a listing is read, and which paths they leave out.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use globset::GlobSet;
+
+use crate::model::limits::Limits;
+use crate::model::problems::Problems;
+use crate::model::sample::SourcePath;
+use crate::source::labels::Labels;
+
+/// How a listing is read.
+pub struct Rules {
+    /// Splits with their directories below the root; found by name when empty.
+    pub splits: Vec<(String, SourcePath)>,
+    /// Labels of the images that lie in no class directory.
+    pub labels: Option<Labels>,
+    /// Take flat splits without labels: for callers who want the files only.
+    pub labels_unneeded: bool,
+    /// Whether a class may be without images.
+    pub allow_empty: bool,
+    /// Whether images of no bytes stay, and files that are too large, to be skipped when packed.
+    pub keep_faulty: bool,
+    /// Files to take; all when empty. Matched against the path below the root.
+    pub include: GlobSet,
+    /// Files and directories to leave out.
+    pub exclude: GlobSet,
+    /// Field names that are made, not read.
+    pub generated: Vec<&'static str>,
+    /// Where all problems are told.
+    pub problems: Problems,
+    /// What is too large.
+    pub limits: Limits,
+}
+
+/// Whether the path or a directory above it is to be left out.
+pub(super) fn excluded(exclude: &GlobSet, path: &[u8]) -> bool {
+    !exclude.is_empty()
+        && (exclude.is_match(as_path(path))
+            || path
+                .iter()
+                .enumerate()
+                .any(|(i, &byte)| byte == b'/' && exclude.is_match(as_path(&path[..i]))))
+}
+
+/// A path in the form that globs are matched against.
+pub(super) fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// The part of `path` below `root`, empty for `root` itself; `None` when it lies elsewhere.
+pub(super) fn under<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
+    if root.is_empty() {
+        return Some(path);
+    }
+    match path.strip_prefix(root)? {
+        [] => Some(&[]),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}

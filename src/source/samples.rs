@@ -1,0 +1,201 @@
+//! The samples of a source in a compact form: positions in its listing. Nothing here knows of shards.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rayon::prelude::*;
+use sha2::{Digest as _, Sha256};
+
+use crate::base::image::image_field;
+use crate::base::text::hex;
+use crate::model::listing::Dir;
+use crate::model::sample::{Field, Sample, is_plain, key, sidecar_field, split_extension};
+
+/// Entries that one thread describes before the next takes some.
+const HASHED_AT_ONCE: usize = 8192;
+
+/// Where a sample's files are in the listing; 32 bytes, because there are millions.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Position in the plan's order, set by planning.
+    pub rank: u64,
+    /// Bytes in its shard, set by planning.
+    pub bytes: u64,
+    /// Class number.
+    pub label: u32,
+    /// Number of its directory in the scan.
+    pub(super) dir: u32,
+    /// Its first file in that.
+    pub(super) first: u32,
+    /// How many files it has.
+    pub(super) count: u16,
+    /// Index into [`Scan::splits`].
+    pub split: u16,
+}
+
+/// What was seen besides samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Hidden files and directories passed over.
+    pub hidden: u64,
+    /// Files left out by `--include` and `--exclude`, or outside of the named splits.
+    pub left_out: u64,
+    /// Files that are neither images nor share an image's stem.
+    pub odd: u64,
+    /// Some of them.
+    pub odd_examples: Vec<String>,
+    /// Labels in the label file that no image has.
+    pub unused_labels: u64,
+    /// Sidecar field names with the number of samples that have them.
+    pub sidecars: BTreeMap<String, u64>,
+}
+
+/// The samples of a source.
+#[derive(Debug)]
+pub struct Scan {
+    pub(super) dirs: Vec<Dir>,
+    /// Class names by label.
+    pub classes: Vec<String>,
+    /// Split names, sorted.
+    pub splits: Vec<String>,
+    /// The samples, grouped by directory until planning orders them.
+    pub entries: Vec<Entry>,
+    /// What else was seen.
+    pub notes: Notes,
+    /// Samples of each class.
+    pub class_sizes: Vec<u64>,
+}
+
+impl Scan {
+    /// The sample of an entry.
+    pub fn sample(&self, entry: &Entry) -> Sample {
+        let dir = &self.dirs[entry.dir as usize];
+        let range = entry.first as usize..entry.first as usize + usize::from(entry.count);
+        let mut fields: Vec<Field> = range
+            .clone()
+            .filter_map(|i| {
+                let file = dir.file(i);
+                Some(Field {
+                    name: field_name(file.name)?,
+                    path: dir.path_of(i),
+                    size: file.size,
+                    version: file.version(),
+                })
+            })
+            .collect();
+        fields.sort_by(|a, b| {
+            let is_other = |field: &Field| !is_image(field.path.as_bytes());
+            (is_other(a), &a.name).cmp(&(is_other(b), &b.name))
+        });
+        Sample {
+            key: self.key(entry),
+            label: entry.label,
+            fields,
+        }
+    }
+
+    /// The key of an entry.
+    pub fn key(&self, entry: &Entry) -> String {
+        let dir = &self.dirs[entry.dir as usize];
+        key(
+            &dir.path,
+            split_extension(dir.file(entry.first as usize).name).0,
+        )
+    }
+
+    /// Compares the keys of two entries, without building them where the stems are their own keys.
+    pub fn compare_keys(&self, a: &Entry, b: &Entry) -> std::cmp::Ordering {
+        let stem = |entry: &Entry| {
+            let dir = &self.dirs[entry.dir as usize];
+            let stem = split_extension(dir.file(entry.first as usize).name).0;
+            is_plain(&dir.path, stem).then_some(stem)
+        };
+        match (a.dir == b.dir, stem(a), stem(b)) {
+            (true, Some(a), Some(b)) => a.cmp(b),
+            _ => self.key(a).cmp(&self.key(b)),
+        }
+    }
+
+    /// SHA-256 over all samples with the paths, sizes and versions of their files, their splits and classes, and what the classes are
+    /// called: another scan with the same is of the same source in the same state. Taken before planning orders the entries.
+    pub fn fingerprint(&self, texts: &[String]) -> String {
+        let of_some = |entries: &[Entry]| {
+            let mut hasher = Sha256::new();
+            let mut dir_before = None;
+            for entry in entries {
+                let dir = &self.dirs[entry.dir as usize];
+                if dir_before != Some(entry.dir) {
+                    dir_before = Some(entry.dir);
+                    hasher.update((dir.path.len() as u64).to_le_bytes());
+                    hasher.update(&dir.path);
+                }
+                hasher.update(entry.split.to_le_bytes());
+                hasher.update(entry.label.to_le_bytes());
+                hasher.update(entry.count.to_le_bytes());
+                for i in entry.first..entry.first + u32::from(entry.count) {
+                    dir.file(i as usize)
+                        .describe(&mut |bytes| hasher.update(bytes));
+                }
+            }
+            hasher.finalize()
+        };
+        let some: Vec<_> = self
+            .entries
+            .par_chunks(HASHED_AT_ONCE)
+            .map(of_some)
+            .collect();
+        let mut hasher = Sha256::new();
+        for names in [&self.splits[..], &self.classes, texts] {
+            hasher.update((names.len() as u64).to_le_bytes());
+            for name in names {
+                hasher.update((name.len() as u64).to_le_bytes());
+                hasher.update(name);
+            }
+        }
+        for digest in some {
+            hasher.update(digest);
+        }
+        hex(&hasher.finalize())
+    }
+
+    /// Numbers the classes as `known` does; those that are not in it follow, sorted by name. Gives these.
+    pub fn number_like(&mut self, known: &[String]) -> Vec<String> {
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
+        for (label, name) in known.iter().enumerate() {
+            numbers.insert(name, label as u32);
+        }
+        let mut classes = known.to_vec();
+        let mut labels = Vec::with_capacity(self.classes.len());
+        for name in &self.classes {
+            labels.push(numbers.get(name.as_str()).copied().unwrap_or_else(|| {
+                classes.push(name.clone());
+                classes.len() as u32 - 1
+            }));
+        }
+        let mut sizes = vec![0; classes.len()];
+        for (label, size) in labels.iter().zip(&self.class_sizes) {
+            sizes[*label as usize] = *size;
+        }
+        for entry in &mut self.entries {
+            if let Some(label) = labels.get(entry.label as usize) {
+                entry.label = *label;
+            }
+        }
+        self.class_sizes = sizes;
+        self.classes = classes;
+        self.classes[known.len()..].to_vec()
+    }
+}
+
+/// Whether a file is an image, by its extension.
+pub(super) fn is_image(name: &[u8]) -> bool {
+    image_field(split_extension(name).1).is_some()
+}
+
+/// The name of the field that a file of this name becomes; `None` if readers could not address it.
+pub fn field_name(file: &[u8]) -> Option<String> {
+    let extension = split_extension(file).1;
+    match image_field(extension) {
+        Some(name) => Some(name.to_owned()),
+        None => sidecar_field(extension),
+    }
+}

@@ -1,0 +1,51 @@
+//! Destinations that are refused before anything in them is changed: of a later version of this program, or of somebody else.
+
+use crate::base::error::{Error, Result, unless_damaged};
+use crate::base::version;
+use crate::model::manifest::{STATE, snapshot_name};
+use crate::state::claims::stored;
+use crate::state::published::load;
+use crate::store::Sink;
+
+/// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
+/// after that, and by the plan that was claimed last, published or not. What is damaged there is left to whoever needs it.
+pub fn refuse_later(sink: &dyn Sink) -> Result<()> {
+    let manifest = unless_damaged(load(sink))?.flatten();
+    refuse_later_snapshot(sink, manifest.map_or(0, |manifest| manifest.snapshot))?;
+    unless_damaged(stored(sink))?;
+    Ok(())
+}
+
+/// Refuses a snapshot of a later version right after the one that is published, 0 if none is: whoever put it has not got to the manifest yet.
+pub fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<()> {
+    let name = snapshot_name(published + 1);
+    match sink.get(&name)? {
+        Some(text) => version::MANIFEST.check(&format!("{sink}/{name}"), &text),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a destination that holds something else than a dataset of ours or nothing.
+pub fn check_ours(sink: &dyn Sink) -> Result<()> {
+    if !sink.list(STATE)?.is_empty() {
+        return Ok(());
+    }
+    let found = sink.list("")?;
+    // Another run may have begun in between.
+    if found
+        .iter()
+        .any(|(name, _)| name.split('/').next() == Some(STATE))
+    {
+        return Ok(());
+    }
+    match found.first() {
+        Some((name, _)) => Err(Error::usage(format!(
+            "{sink} is not empty and not a dataset of shardpack (it holds `{name}`{}): choose an empty or new destination",
+            match found.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            }
+        ))),
+        None => Ok(()),
+    }
+}
