@@ -28,7 +28,7 @@ use crate::model::sample::SourcePath;
 use crate::plan::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::plan::draft::Plan;
 use crate::plan::worker::Worker;
-use crate::publish::readers as index;
+use crate::publish::readers::check_reader;
 use crate::source::labels::Labels;
 use crate::source::scan::Rules;
 use crate::store::{Access, S3Options, Sink, Source};
@@ -483,7 +483,7 @@ pub(crate) fn planning(
     check_format(&recipe)?;
     rules_of(&recipe)?;
     for name in &recipe.indexes {
-        index::check(name, &recipe)?;
+        check_reader(name, &recipe)?;
     }
     Ok(Planning {
         keep_faulty: on_error == cli::OnError::Skip,

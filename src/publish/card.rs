@@ -10,7 +10,7 @@ use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format};
 
 /// Renders the card.
-pub fn render(manifest: &Manifest) -> String {
+pub fn render_card(manifest: &Manifest) -> String {
     let mut card = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut card, manifest);
@@ -18,7 +18,7 @@ pub fn render(manifest: &Manifest) -> String {
 }
 
 /// The card that the first version gave datasets that HuggingFace does not read: it did not name their shards to it.
-pub fn earlier(manifest: &Manifest) -> Option<String> {
+pub fn earlier_card(manifest: &Manifest) -> Option<String> {
     let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
     let unread = manifest.recipe.format == Format::TfRecord || zstd;
     unread.then(|| {

@@ -11,8 +11,8 @@ use crate::model::manifest::{
     MANIFEST, MANIFEST_KIND, Manifest, ShardEntry, SplitEntry, snapshot_name,
 };
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
-use crate::publish::companions::{self as beside, catch_up};
-use crate::publish::readers::{self as index, File};
+use crate::publish::companions::{catch_up, put_companions, restore_companions};
+use crate::publish::readers::{ExportedFiles, NamedFile, export_readers};
 use crate::state::published;
 use crate::state::stored::{Stored, check_exclusive, footer, records};
 use crate::store::{Sink, at_once};
@@ -28,11 +28,11 @@ const NAMED: usize = 5;
 pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
     loop {
-        let there = newest(sink, memory)?;
+        let there = newest_snapshot(sink, memory)?;
         let base = match (&stored.plan.base, there) {
             // Its first snapshot may be gone by now.
             (_, Some(there)) if there.plan == stored.digest && there.snapshot > 1 => {
-                return beside::put_right(sink, there, Vec::new(), memory);
+                return restore_companions(sink, there, Vec::new(), memory);
             }
             (None, _) => None,
             (Some(base), Some(there)) if there.plan == base.plan => Some(there),
@@ -40,7 +40,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
         };
         let (manifest, made) = prepare(sink, stored, base.as_ref(), memory)?;
         match put_snapshot(sink, &manifest)? {
-            None => return beside::put(sink, manifest, made, memory),
+            None => return put_companions(sink, manifest, made, memory),
             // An index was added to what this goes on from: it goes on from that.
             Some(theirs) if base.is_some_and(|base| is_next(&theirs, &manifest, &base.plan)) => {}
             Some(theirs) => return Err(disagreement(sink, &manifest, &theirs)),
@@ -50,7 +50,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
 
 /// The last snapshot there is, made the manifest if it was not yet. Reader indexes that this takes are made from records, in at most
 /// `memory` bytes.
-pub fn newest(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>> {
+pub fn newest_snapshot(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>> {
     published::load(sink)?
         .map(|manifest| catch_up(sink, manifest, memory))
         .transpose()
@@ -81,7 +81,7 @@ fn prepare(
     stored: &Stored,
     base: Option<&Manifest>,
     memory: u64,
-) -> Result<(Manifest, Vec<File>)> {
+) -> Result<(Manifest, Vec<NamedFile>)> {
     let (made, missing) = made(sink, stored)?;
     if let Some(error) = not_packed(sink, &missing, stored.plan.shards.len()) {
         return Err(error);
@@ -91,18 +91,18 @@ fn prepare(
         Some(base) => base.readers(),
         None => manifest.recipe.indexes.clone(),
     };
-    let exported = index::export(sink, &manifest, &indexes, memory)?;
+    let exported = export_readers(sink, &manifest, &indexes, memory)?;
     manifest.indexes = exported.entries;
     Ok((manifest, exported.of_dataset))
 }
 
 /// The manifest of the last of these plans, each of which goes on from the one before, from records alone, with reader indexes of the
 /// whole dataset, not yet written.
-pub fn from_records(
+pub fn manifest_from_records(
     sink: &dyn Sink,
     plans: &[Stored],
     memory: u64,
-) -> Result<(Manifest, Vec<File>)> {
+) -> Result<(Manifest, Vec<NamedFile>)> {
     let mut last: Option<Manifest> = None;
     let mut lost = HashSet::new();
     for stored in plans {
@@ -130,7 +130,7 @@ pub fn from_records(
         return Err(error);
     }
     let indexes = last.recipe.indexes.clone();
-    let exported = index::export(sink, &last, &indexes, memory)?;
+    let exported = export_readers(sink, &last, &indexes, memory)?;
     last.indexes = exported.entries;
     Ok((last, exported.of_dataset))
 }
@@ -218,20 +218,20 @@ pub fn add_indexes(
     loop {
         // A run that ended between the two may have left a snapshot and not its manifest.
         manifest = catch_up(sink, manifest, memory)?;
-        let index::Exported {
+        let ExportedFiles {
             entries,
             of_dataset,
-        } = index::export(sink, &manifest, names, memory)?;
+        } = export_readers(sink, &manifest, names, memory)?;
         let mut next = manifest.clone();
         next.indexes.retain(|file| !names.contains(&file.reader));
         next.indexes.extend(entries);
         next.indexes.sort();
         if next.indexes == manifest.indexes {
-            return beside::put_right(sink, manifest, of_dataset, memory);
+            return restore_companions(sink, manifest, of_dataset, memory);
         }
         next.snapshot += 1;
         match put_snapshot(sink, &next)? {
-            None => return beside::put(sink, next, of_dataset, memory),
+            None => return put_companions(sink, next, of_dataset, memory),
             // Another run added its own meanwhile: ours come on top of that.
             Some(theirs) if is_next(&theirs, &next, &manifest.plan) => {}
             Some(theirs) => return Err(disagreement(sink, &next, &theirs)),
@@ -240,9 +240,9 @@ pub fn add_indexes(
 }
 
 /// Puts the snapshot and then what lies beside it. It has no reader indexes.
-pub fn commit(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
+pub fn commit_snapshot(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
     match put_snapshot(sink, &manifest)? {
-        None => beside::put(sink, manifest, Vec::new(), memory),
+        None => put_companions(sink, manifest, Vec::new(), memory),
         Some(theirs) => Err(disagreement(sink, &manifest, &theirs)),
     }
 }

@@ -14,8 +14,10 @@ use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::{
     IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,
 };
-use crate::publish::card;
-use crate::publish::readers::{self as index, File};
+use crate::publish::card::{earlier_card, render_card};
+use crate::publish::readers::{
+    NamedFile, export_files_again, files_of_dataset, files_of_shards, is_for_people,
+};
 use crate::store::{Kept, Sink, at_once};
 
 /// `sha256sum -c` reads it.
@@ -28,7 +30,7 @@ const SNAPSHOTS: usize = 3;
 const HELD_BYTES: u64 = 8 << 20;
 
 /// The `SHA256SUMS` of a snapshot, if it has such digests.
-pub fn sums(manifest: &Manifest) -> Option<String> {
+pub fn sha256_sums(manifest: &Manifest) -> Option<String> {
     let sums: String = manifest
         .shards()
         .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
@@ -39,7 +41,7 @@ pub fn sums(manifest: &Manifest) -> Option<String> {
 /// The newest snapshot after the one of this number, if there is a later one. One that cannot be read is passed over.
 ///
 /// Found by a listing: those in between may be gone.
-pub fn later(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
+pub fn later_snapshot(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
     let names = sink.list(SNAPSHOT_DIR)?;
     let mut numbers: Vec<u64> = names
         .iter()
@@ -62,23 +64,28 @@ pub fn later(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
 
 /// Goes on to the newest snapshot there is, and puts what belongs to it if it is another one than this.
 pub fn catch_up(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
-    match later(sink, manifest.snapshot)? {
+    match later_snapshot(sink, manifest.snapshot)? {
         None => Ok(manifest),
-        Some(later) => put(sink, later, Vec::new(), memory),
+        Some(later) => put_companions(sink, later, Vec::new(), memory),
     }
 }
 
 /// Puts what belongs to this snapshot, or to a later one if there is one, and gives that which it was. `made` are reader indexes of this
 /// one; what else is not as it should be is made from records and may take up to `memory` bytes.
-pub fn put(sink: &dyn Sink, manifest: Manifest, made: Vec<File>, memory: u64) -> Result<Manifest> {
+pub fn put_companions(
+    sink: &dyn Sink,
+    manifest: Manifest,
+    made: Vec<NamedFile>,
+    memory: u64,
+) -> Result<Manifest> {
     settle(sink, manifest, made, memory).map(|settled| settled.manifest)
 }
 
 /// The same for what was published before: reader indexes of single shards are looked at too, and one that cannot be put right is damage.
-pub fn put_right(
+pub fn restore_companions(
     sink: &dyn Sink,
     manifest: Manifest,
-    made: Vec<File>,
+    made: Vec<NamedFile>,
     memory: u64,
 ) -> Result<Manifest> {
     let Settled {
@@ -101,7 +108,7 @@ pub fn put_right(
 
 /// Makes reader indexes of this snapshot again that are damaged, and what else lies beside it where that is. Gives those that are not what
 /// the manifest says when they are made again.
-pub fn make_again(
+pub fn remake_companions(
     sink: &dyn Sink,
     manifest: &Manifest,
     damaged: &[&IndexFile],
@@ -122,7 +129,7 @@ struct Settled {
 fn settle(
     sink: &dyn Sink,
     mut manifest: Manifest,
-    mut made: Vec<File>,
+    mut made: Vec<NamedFile>,
     memory: u64,
 ) -> Result<Settled> {
     let mut ours = Ours::default();
@@ -137,7 +144,7 @@ fn settle(
             .clone()
             .filter(|there| there.snapshot > manifest.snapshot);
         let number = newest.as_ref().unwrap_or(&manifest).snapshot;
-        if let Some(later) = later(sink, number)? {
+        if let Some(later) = later_snapshot(sink, number)? {
             newest = Some(later);
         }
         if let Some(newest) = newest {
@@ -150,7 +157,7 @@ fn settle(
         if !is_there {
             put_manifest(sink, &manifest)?;
         }
-        let slept = (put || !is_there) && later(sink, manifest.snapshot)?.is_some();
+        let slept = (put || !is_there) && later_snapshot(sink, manifest.snapshot)?.is_some();
         if !slept {
             return Ok(Settled { manifest, unmade });
         }
@@ -179,19 +186,19 @@ struct Files {
 fn put_files(
     sink: &dyn Sink,
     manifest: &Manifest,
-    made: &[File],
+    made: &[NamedFile],
     ours: &mut Ours,
     memory: u64,
 ) -> Result<Files> {
     let depth = sink.requests();
-    let wide = index::of_dataset(manifest);
+    let wide = files_of_dataset(manifest);
     let in_place = at_once(depth, &wide, |file| {
         is_in_place(sink, &file.name, file.bytes, &file.crc32)
     })?;
-    let mut todo: Vec<File> = Vec::new();
+    let mut todo: Vec<NamedFile> = Vec::new();
     let (mut wrong, mut lacking) = (Vec::new(), Vec::new());
     for (file, in_place) in wide.into_iter().zip(in_place) {
-        if in_place || (index::is_for_people(file) && ours.stays(sink, manifest, &file.name)?) {
+        if in_place || (is_for_people(file) && ours.stays(sink, manifest, &file.name)?) {
             continue;
         }
         match made.iter().find(|made| is_it(file, made)) {
@@ -200,7 +207,7 @@ fn put_files(
         }
     }
     if !lacking.is_empty() {
-        let again = index::export_again(sink, manifest, &lacking, memory)?;
+        let again = export_files_again(sink, manifest, &lacking, memory)?;
         for file in lacking {
             match again.iter().find(|made| is_it(file, made)) {
                 Some(made) => {
@@ -215,8 +222,8 @@ fn put_files(
             }
         }
     }
-    let card = card::render(manifest).into_bytes();
-    let sums = sums(manifest).map(String::into_bytes);
+    let card = render_card(manifest).into_bytes();
+    let sums = sha256_sums(manifest).map(String::into_bytes);
     let of_sums = sums.map(|sums| (SUMS.to_owned(), sums));
     for file in of_sums.into_iter().chain([(CARD.to_owned(), card)]) {
         let (name, content) = &file;
@@ -233,7 +240,7 @@ fn put_files(
     Ok(Files { put, unmade: wrong })
 }
 
-fn is_it(file: &IndexFile, (name, content): &File) -> bool {
+fn is_it(file: &IndexFile, (name, content): &NamedFile) -> bool {
     *name == file.name
         && content.len() as u64 == file.bytes
         && crc_text(crc32fast::hash(content)) == file.crc32
@@ -261,7 +268,7 @@ fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<b
 /// Puts reader indexes of single shards that are missing or of another length: their names are never used for anything else, so that
 /// no other content comes there. Gives those that cannot be made as they were.
 fn put_shard_files(sink: &dyn Sink, manifest: &Manifest, memory: u64) -> Result<Vec<IndexFile>> {
-    let files = index::of_shards(manifest);
+    let files = files_of_shards(manifest);
     if files.is_empty() {
         return Ok(Vec::new());
     }
@@ -286,15 +293,15 @@ fn put_again(
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let of_shards: HashSet<&IndexFile> = index::of_shards(manifest).into_iter().collect();
+    let of_shards: HashSet<&IndexFile> = files_of_shards(manifest).into_iter().collect();
     let files: Vec<&IndexFile> = files
         .iter()
         .filter(|file| of_shards.contains(*file))
         .copied()
         .collect();
-    let made = index::export_again(sink, manifest, &files, memory)?;
+    let made = export_files_again(sink, manifest, &files, memory)?;
     let made_of = |file: &&IndexFile| made.iter().find(|made| is_it(file, made));
-    let todo: Vec<&File> = files.iter().filter_map(made_of).collect();
+    let todo: Vec<&NamedFile> = files.iter().filter_map(made_of).collect();
     at_once(sink.requests(), &todo, |(name, content)| {
         tracing::warn!("{sink}/{name}: not that of its shard: made again");
         sink.put(name, content)
@@ -310,7 +317,7 @@ fn put_again(
 #[derive(Default)]
 struct Ours {
     /// What this process put.
-    put: Vec<File>,
+    put: Vec<NamedFile>,
     /// Snapshots before: a run that ended between a snapshot and its manifest may have left what belongs to an earlier one.
     before: Option<Vec<Manifest>>,
 }
@@ -325,7 +332,7 @@ impl Ours {
         let is_of = |manifest: &Manifest| match name {
             CARD => {
                 let is = |card: String| card.as_bytes() == there;
-                is(card::render(manifest)) || card::earlier(manifest).is_some_and(is)
+                is(render_card(manifest)) || earlier_card(manifest).is_some_and(is)
             }
             _ => {
                 let mut files = manifest.indexes.iter();
@@ -336,7 +343,7 @@ impl Ours {
         if put.any(|(put, content)| put == name && *content == there) {
             return Ok(false);
         }
-        if name == CARD && card::earlier(manifest).is_some_and(|card| card.as_bytes() == there) {
+        if name == CARD && earlier_card(manifest).is_some_and(|card| card.as_bytes() == there) {
             return Ok(false);
         }
         let before = match &mut self.before {

@@ -16,7 +16,7 @@ use crate::model::manifest::{
 };
 use crate::model::record::index_name;
 use crate::publish::companions::{CARD, SUMS};
-use crate::publish::readers as index;
+use crate::publish::readers::reader_files_of_shard;
 use crate::state::published;
 use crate::state::stored::{self as resume, Part};
 use crate::store::{Aged, Leftover, Sink, at_once};
@@ -172,7 +172,7 @@ fn files(shard: &str) -> impl Iterator<Item = (String, (Stage, &'static str))> {
         ),
         (shard.to_owned(), (Stage::Shards, "unused shard")),
     ];
-    index::shard_files(shard)
+    reader_files_of_shard(shard)
         .map(move |name| (name, reader))
         .chain(own)
 }

@@ -10,8 +10,10 @@ use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::plan::draft::lines_of;
 use crate::source::scan::Scan;
-use crate::state::published;
-use crate::state::stored::{self as resume, Part, Stored, plan_file};
+use crate::state::published::read_index;
+use crate::state::stored::{
+    Part, Stored, are_planned, lines, plan_file, plans, put_samples, samples_name,
+};
 use crate::store::Sink;
 use crate::upkeep::verify::Report;
 
@@ -41,14 +43,14 @@ pub fn relist(
         .collect();
     let mut source = None;
     let mut relisted = Relisted::new();
-    for stored in resume::plans(sink, &digests)?.values() {
-        let name = resume::samples_name(&stored.id);
+    for stored in plans(sink, &digests)?.values() {
+        let name = samples_name(&stored.id);
         if !damaged.contains(name.as_str()) {
             continue;
         }
         let mut why = "made again it is not what was planned: files of the source changed";
-        let put = resume::put_samples(sink, stored, |shard| {
-            if let Some(lines) = if_readable(resume::lines(sink, stored, shard))? {
+        let put = put_samples(sink, stored, |shard| {
+            if let Some(lines) = if_readable(lines(sink, stored, shard))? {
                 return Ok(Some(lines));
             }
             let source = match &source {
@@ -60,7 +62,7 @@ pub fn relist(
                 why = "the records do not tell all samples of it";
             }
             let plan = &stored.plan.shards[shard];
-            Ok(lines.filter(|lines| resume::are_planned(plan, lines)))
+            Ok(lines.filter(|lines| are_planned(plan, lines)))
         });
         let harm = format!(
             "all that is published can be read, but nothing tells what changes: start over with `--full` when it does, in {sink}"
@@ -118,7 +120,7 @@ fn from_record(
     let Some(entry) = manifest.shards().map(|(_, shard)| shard).find(is_it) else {
         return Ok(None);
     };
-    let Some(file) = if_readable(published::read_index(entry, sink))?.flatten() else {
+    let Some(file) = if_readable(read_index(entry, sink))?.flatten() else {
         return Ok(None);
     };
     let Some(record) = if_readable(ShardRecord::decode(&entry.index, &file))? else {

@@ -16,9 +16,9 @@ use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::problems::Problems;
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::plan::draft::{Draft, Ordered, Plan};
-use crate::publish::commit as publish;
-use crate::publish::companions as beside;
-use crate::publish::readers;
+use crate::publish::commit::newest_snapshot;
+use crate::publish::companions::restore_companions;
+use crate::publish::readers::check_planned_names;
 use crate::source::scan::{Rules, Scan, scan};
 use crate::state::published;
 use crate::state::stored::{self as resume, Stored};
@@ -107,7 +107,7 @@ pub fn up_to_date(
     changes: Changes,
     running: &Running,
 ) -> Result<Summary> {
-    let manifest = beside::put_right(sink, manifest, Vec::new(), running.memory)?;
+    let manifest = restore_companions(sink, manifest, Vec::new(), running.memory)?;
     let shards = manifest.shards().count() as u64;
     Ok(Summary {
         done: "up to date:",
@@ -325,7 +325,7 @@ impl Now<'_> {
         }
         if !dry_run {
             // A run that ended between a snapshot and its manifest published all the same.
-            manifest = publish::newest(sink, self.memory)?.unwrap_or(manifest);
+            manifest = newest_snapshot(sink, self.memory)?.unwrap_or(manifest);
         }
         let new_classes = self.scan.number_like(&manifest.names.classes);
         self.texts = planning.class_texts_after(&self.scan.classes, &manifest.names.texts)?;
@@ -356,7 +356,7 @@ impl Now<'_> {
         Ok(match grown {
             Grown::Same(changes) => Standing::UpToDate(Box::new(manifest), changes),
             Grown::Draft(draft, changes) => {
-                readers::check_plan(&manifest, &draft.plan)?;
+                check_planned_names(&manifest, &draft.plan)?;
                 Standing::new(*draft, changes)
             }
         })

@@ -16,7 +16,7 @@ use crate::plan::budget::{Overhead, divide_verification};
 use crate::source::scan::scan;
 use crate::state::published;
 use crate::store::{self, Sink};
-use crate::upkeep::verify::{Against, Level, Portion, Report, Verification};
+use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verification};
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -118,7 +118,7 @@ pub fn run(
         _ => None,
     };
     let against = match (&source, &scan) {
-        (Some(source), Some(scan)) => Some(Against {
+        (Some(source), Some(scan)) => Some(SourceToCompare {
             source: source.as_ref(),
             scan,
         }),

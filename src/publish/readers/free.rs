@@ -3,27 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{Exporter, directory, exporter};
+use super::exporter_of;
 use crate::base::error::{Error, Result, unless_damaged};
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR};
 use crate::model::recipe::Recipe;
 use crate::model::record::ShardRecord;
+use crate::publish::readers::exporter::{Exporter, Splits};
+use crate::publish::readers::paths::directory;
 use crate::store::Sink;
 
 /// Files named in a message.
 const NAMED: usize = 5;
-
-/// Names of the shards of a dataset in order, by split.
-pub type Splits<'a> = BTreeMap<&'a str, Vec<&'a str>>;
-
-/// The shards of a manifest.
-pub fn splits(manifest: &Manifest) -> Splits<'_> {
-    let mut splits = Splits::new();
-    for (split, shard) in manifest.shards() {
-        splits.entry(split).or_default().push(&shard.name);
-    }
-    splits
-}
 
 /// What is to be described, and to which readers.
 pub struct Described<'a> {
@@ -39,10 +29,10 @@ pub struct Described<'a> {
 
 /// Names of the files there that these indexes would be written over, though no snapshot knows them and, of those that describe one
 /// shard, though they are not what would be written.
-pub fn in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
+pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
     let mut exporters: Vec<&dyn Exporter> = Vec::new();
     for name in what.indexes {
-        exporters.push(exporter(name)?);
+        exporters.push(exporter_of(name)?);
     }
     if exporters.is_empty() {
         return Ok(Vec::new());
@@ -92,7 +82,7 @@ pub fn in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> 
 }
 
 /// Refuses to write over files of somebody else.
-pub fn refuse(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
+pub fn refuse_to_replace(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
     if in_the_way.is_empty() {
         return Ok(());
     }

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use crate::base::checksum::{crc_from_text, crc_text};
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
-use crate::publish::card;
-use crate::publish::companions as beside;
+use crate::publish::card::render_card;
+use crate::publish::companions::{CARD, SUMS, sha256_sums};
 use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
 
 /// Length and CRC-32 of an object.
@@ -58,10 +58,8 @@ impl<'a> Guard<'a> {
             Some((name.clone(), (bytes, crc_from_text(crc32)?)))
         };
         // These follow from the manifest.
-        let sums = beside::sums(manifest).map(|sums| (beside::SUMS, sums));
-        let rendered = sums
-            .into_iter()
-            .chain([(beside::CARD, card::render(manifest))]);
+        let sums = sha256_sums(manifest).map(|sums| (SUMS, sums));
+        let rendered = sums.into_iter().chain([(CARD, render_card(manifest))]);
         let rendered = rendered.map(|(name, text)| {
             let sum = (text.len() as u64, crc32fast::hash(text.as_bytes()));
             (name.to_owned(), sum)

@@ -34,13 +34,13 @@ use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::model::sample::Sample;
 use crate::pack::pipeline::{self, Run, odd};
 use crate::plan::budget::{Budget, Overhead, divide_repair};
-use crate::publish::commit::from_records;
-use crate::publish::companions as beside;
-use crate::publish::readers::File;
-use crate::state::published;
-use crate::state::stored::{self as resume, Stored};
+use crate::publish::commit::manifest_from_records;
+use crate::publish::companions::{SUMS, put_companions, remake_companions};
+use crate::publish::readers::NamedFile;
+use crate::state::published::read_index;
+use crate::state::stored::{Stored, load, plans, samples, unpacked};
 use crate::store::{PIECE_BYTES, Sink, Source, at_once};
-use crate::upkeep::adopt as foreign;
+use crate::upkeep::adopt::{index_from_foreign, walk_foreign};
 use crate::upkeep::verify::{Level, Portion, Report, Verification};
 
 /// Opens the source, or says why there is none.
@@ -275,7 +275,7 @@ impl Repair<'_> {
         let mut plans = self.plans()?;
         // The last one may have been planned and not packed.
         if let [_, .., last] = &plans[..]
-            && !resume::unpacked(self.sink, last)?.is_empty()
+            && !unpacked(self.sink, last)?.is_empty()
         {
             plans.pop();
         }
@@ -285,7 +285,7 @@ impl Repair<'_> {
                 self.sink
             )));
         }
-        let (manifest, made) = from_records(self.sink, &plans, self.memory)?;
+        let (manifest, made) = manifest_from_records(self.sink, &plans, self.memory)?;
         if manifest.snapshot < lost {
             return Err(truth::undecided(
                 self.sink,
@@ -306,7 +306,7 @@ impl Repair<'_> {
     fn put_manifest(
         &self,
         manifest: Manifest,
-        made: Vec<File>,
+        made: Vec<NamedFile>,
         mended: &mut Mended,
     ) -> Result<Manifest> {
         mended.lost.remove(MANIFEST);
@@ -314,7 +314,7 @@ impl Repair<'_> {
         if self.dry_run {
             return Ok(manifest);
         }
-        match beside::put(self.sink, manifest.clone(), made, self.memory) {
+        match put_companions(self.sink, manifest.clone(), made, self.memory) {
             // What else lies beside it waits for indexes that are made again later.
             Err(error) if error.kind() == Kind::Damage => {
                 self.sink.put(MANIFEST, &manifest.encode()?)?;
@@ -326,10 +326,10 @@ impl Repair<'_> {
 
     /// The plan that was claimed last behind those that it goes on from.
     fn plans(&self) -> Result<Vec<Stored>> {
-        let mut plans = vec![resume::load(self.sink)?];
-        while let Some(base) = plans.last().and_then(|stored| stored.plan.base.clone()) {
-            let mut found = resume::plans(self.sink, &HashSet::from([base.plan.as_str()]))?;
-            plans.push(found.remove(&base.plan).ok_or_else(|| {
+        let mut history = vec![load(self.sink)?];
+        while let Some(base) = history.last().and_then(|stored| stored.plan.base.clone()) {
+            let mut found = plans(self.sink, &HashSet::from([base.plan.as_str()]))?;
+            history.push(found.remove(&base.plan).ok_or_else(|| {
                 Error::new(
                     Kind::Damage,
                     format!(
@@ -339,8 +339,8 @@ impl Repair<'_> {
                 )
             })?);
         }
-        plans.reverse();
-        Ok(plans)
+        history.reverse();
+        Ok(history)
     }
 
     /// What is damaged, by verifying all of it.
@@ -446,7 +446,7 @@ impl Repair<'_> {
             .iter()
             .flat_map(|shard| [shard.name.as_str(), shard.index.as_str()])
             .chain(manifest.indexes.iter().map(|file| file.name.as_str()))
-            .chain([MANIFEST, beside::SUMS])
+            .chain([MANIFEST, SUMS])
             .collect();
         for (object, what) in &found {
             let told = mended.repaired.contains(*object) || mended.lost.contains_key(*object);
@@ -564,10 +564,10 @@ impl Repair<'_> {
         guard: &Guard<'_>,
     ) -> Result<bool> {
         let file = match manifest.recipe.foreign {
-            true => foreign::index_of(self.sink, manifest, shard)?,
+            true => index_from_foreign(self.sink, manifest, shard)?,
             false => {
                 let digest = manifest.plan_of(shard);
-                let mut plans = resume::plans(self.sink, &HashSet::from([digest]))?;
+                let mut plans = plans(self.sink, &HashSet::from([digest]))?;
                 let Some(stored) = plans.remove(digest) else {
                     return Ok(false);
                 };
@@ -605,8 +605,8 @@ impl Repair<'_> {
         let reader = self.sink.open(&plan.name)?;
         // Keys are the plan's to say.
         let kind = (recipe.format, recipe.compress);
-        let walked = foreign::walk(&plan.name, "", kind, reader, most)?;
-        let Ok(samples) = resume::samples(self.sink, stored, number) else {
+        let walked = walk_foreign(&plan.name, "", kind, reader, most)?;
+        let Ok(samples) = samples(self.sink, stored, number) else {
             return Ok(None);
         };
         let skipped: Vec<_> = manifest
@@ -754,11 +754,7 @@ impl Repair<'_> {
             .collect();
         let names = damaged.iter().map(|file| file.name.as_str());
         let names: BTreeSet<&str> = names
-            .chain(
-                [beside::SUMS]
-                    .into_iter()
-                    .filter(|name| found.contains_key(name)),
-            )
+            .chain([SUMS].into_iter().filter(|name| found.contains_key(name)))
             .collect();
         if names.is_empty() {
             return Ok(());
@@ -769,7 +765,7 @@ impl Repair<'_> {
             names.into_iter().for_each(|name| repaired(mended, name));
             return Ok(());
         }
-        let unmade = match beside::make_again(guard, manifest, &damaged, self.memory) {
+        let unmade = match remake_companions(guard, manifest, &damaged, self.memory) {
             Ok(unmade) => unmade,
             Err(error) if error.kind() == Kind::Damage => {
                 for name in names {
@@ -819,7 +815,7 @@ fn is_outage(kind: Kind) -> bool {
 
 /// What a shard's index says, if that is as it was published.
 fn record(sink: &dyn Sink, shard: &ShardEntry) -> Result<Option<ShardRecord>> {
-    match unless_damaged(published::read_index(shard, sink))?.flatten() {
+    match unless_damaged(read_index(shard, sink))?.flatten() {
         Some(file) => unless_damaged(ShardRecord::decode(&shard.index, &file)),
         None => Ok(None),
     }

@@ -10,8 +10,8 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::record::{Footer, Remark, index_name};
-use crate::publish::readers as index;
-use crate::state::stored as resume;
+use crate::publish::readers::{export_readers, reader_names};
+use crate::state::stored::plans;
 use crate::store::{Sink, at_once};
 use crate::upkeep::verify::not_as_planned;
 
@@ -120,7 +120,7 @@ fn against_plans(
         .map(|(_, shard)| manifest.plan_of(shard))
         .chain([manifest.plan.as_str()])
         .collect();
-    let plans = resume::plans(sink, &digests)?;
+    let plans = plans(sink, &digests)?;
     // A plan that is lost says nothing; its digest is in every index.
     let Some(stored) = plans.get(&manifest.plan) else {
         verdict.unknown_plan = true;
@@ -199,12 +199,12 @@ fn against_readers(
     readers.dedup();
     if let Some(name) = readers
         .iter()
-        .find(|name| !index::names().any(|known| known == name.as_str()))
+        .find(|name| !reader_names().any(|known| known == name.as_str()))
     {
         return Ok(Some(format!("there is no reader index `{name}`")));
     }
     let nowhere = Guard::new(sink, manifest, true);
-    match index::export(&nowhere, manifest, &readers, memory) {
+    match export_readers(&nowhere, manifest, &readers, memory) {
         Ok(made) if made.entries == manifest.indexes => Ok(None),
         Ok(_) => Ok(Some(
             "its reader indexes are not those of its shards".to_owned(),
