@@ -9,6 +9,9 @@ use crate::base::units::{bytes_text, classes, count_text, counted};
 use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format};
 
+/// Name of the card. People may complete it.
+pub const CARD: &str = "README.md";
+
 /// Renders the card.
 pub fn render_card(manifest: &Manifest) -> String {
     let mut card = String::new();
@@ -237,42 +240,13 @@ for sample in dataset:
 }
 
 fn tar_examples(card: &mut String, manifest: &Manifest, split: &SplitEntry) -> std::fmt::Result {
-    let name = &split.name;
-    let last = split.shards.len().saturating_sub(1);
-    let extension = manifest.recipe.extension();
-    let range = match last {
-        0 => format!("data/{name}-00000.{extension}"),
-        _ => format!("data/{name}-{{00000..{last:05}}}.{extension}"),
-    };
-    let listed = pattern(manifest, split).is_none();
     writeln!(
         card,
         "Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged, and `cls`, its label as a decimal number."
     )?;
+    webdataset_example(card, manifest, split)?;
     // Python before 3.14 has no zstd.
     let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
-    let before = if zstd { "pipe:zstd -dc " } else { "" };
-    let (imports, names, shards) = match listed {
-        true => (
-            "import json\n",
-            names_from_manifest(split, before) + "\n",
-            "shards".to_owned(),
-        ),
-        false => ("", String::new(), format!("\"{before}{range}\"")),
-    };
-    writeln!(
-        card,
-        r#"
-WebDataset:
-
-```python
-{imports}import webdataset as wds
-
-{names}dataset = wds.WebDataset({shards}, shardshuffle=False)
-for sample in dataset:
-    label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
-```"#
-    )?;
     if zstd {
         return Ok(());
     }
@@ -298,6 +272,47 @@ for split in manifest["splits"]:
         with tarfile.open(shard["name"]) as tar:
             for member in tar:
                 content = tar.extractfile(member).read()
+```"#,
+        name = split.name
+    )
+}
+
+fn webdataset_example(
+    card: &mut String,
+    manifest: &Manifest,
+    split: &SplitEntry,
+) -> std::fmt::Result {
+    let name = &split.name;
+    let last = split.shards.len().saturating_sub(1);
+    let extension = manifest.recipe.extension();
+    let range = match last {
+        0 => format!("data/{name}-00000.{extension}"),
+        _ => format!("data/{name}-{{00000..{last:05}}}.{extension}"),
+    };
+    let listed = pattern(manifest, split).is_none();
+    let before = match manifest.recipe.compress {
+        Compression::Zstd { .. } => "pipe:zstd -dc ",
+        _ => "",
+    };
+    let (imports, names, shards) = match listed {
+        true => (
+            "import json\n",
+            names_from_manifest(split, before) + "\n",
+            "shards".to_owned(),
+        ),
+        false => ("", String::new(), format!("\"{before}{range}\"")),
+    };
+    writeln!(
+        card,
+        r#"
+WebDataset:
+
+```python
+{imports}import webdataset as wds
+
+{names}dataset = wds.WebDataset({shards}, shardshuffle=False)
+for sample in dataset:
+    label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
 ```"#
     )
 }

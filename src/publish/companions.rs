@@ -11,21 +11,17 @@ use bytes::Bytes;
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::model::manifest::{
-    IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,
-};
-use crate::publish::card::{earlier_card, render_card};
+use crate::model::manifest::{IndexFile, MANIFEST, Manifest, snapshot_name};
+use crate::publish::card::{CARD, render_card};
+use crate::publish::own_files::OwnFiles;
 use crate::publish::readers::{
     NamedFile, export_files_again, files_of_dataset, files_of_shards, is_for_people,
 };
+use crate::publish::snapshots::later_snapshot;
 use crate::store::{Kept, Sink, at_once};
 
 /// `sha256sum -c` reads it.
 pub const SUMS: &str = "SHA256SUMS";
-/// People may complete it.
-pub const CARD: &str = "README.md";
-/// Snapshots before the last one that are looked at to tell what is ours.
-const SNAPSHOTS: usize = 3;
 /// A file larger than this is not held to be compared.
 const HELD_BYTES: u64 = 8 << 20;
 
@@ -36,30 +32,6 @@ pub fn sha256_sums(manifest: &Manifest) -> Option<String> {
         .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
         .collect();
     (!sums.is_empty()).then_some(sums)
-}
-
-/// The newest snapshot after the one of this number, if there is a later one. One that cannot be read is passed over.
-///
-/// Found by a listing: those in between may be gone.
-pub fn later_snapshot(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
-    let names = sink.list(SNAPSHOT_DIR)?;
-    let mut numbers: Vec<u64> = names
-        .iter()
-        .filter_map(|(name, _)| snapshot_number(name))
-        .filter(|&there| there > number)
-        .collect();
-    numbers.sort_unstable();
-    for number in numbers.into_iter().rev() {
-        let name = snapshot_name(number);
-        let Some(text) = sink.get(&name)? else {
-            continue;
-        };
-        let manifest = unless_damaged(Manifest::decode(&format!("{sink}/{name}"), &text))?;
-        if let Some(manifest) = manifest.filter(|manifest| manifest.snapshot == number) {
-            return Ok(Some(manifest));
-        }
-    }
-    Ok(None)
 }
 
 /// Goes on to the newest snapshot there is, and puts what belongs to it if it is another one than this.
@@ -132,7 +104,7 @@ fn settle(
     mut made: Vec<NamedFile>,
     memory: u64,
 ) -> Result<Settled> {
-    let mut ours = Ours::default();
+    let mut own = OwnFiles::default();
     loop {
         let there = sink.get(MANIFEST)?;
         let there = match there {
@@ -151,7 +123,7 @@ fn settle(
             manifest = newest;
             made.clear();
         }
-        let Files { put, unmade } = put_files(sink, &manifest, &made, &mut ours, memory)?;
+        let Files { put, unmade } = put_files(sink, &manifest, &made, &mut own, memory)?;
         // The last of them: a reader of the manifest finds the others.
         let is_there = there.as_ref() == Some(&manifest);
         if !is_there {
@@ -187,7 +159,7 @@ fn put_files(
     sink: &dyn Sink,
     manifest: &Manifest,
     made: &[NamedFile],
-    ours: &mut Ours,
+    own: &mut OwnFiles,
     memory: u64,
 ) -> Result<Files> {
     let depth = sink.requests();
@@ -198,7 +170,7 @@ fn put_files(
     let mut todo: Vec<NamedFile> = Vec::new();
     let (mut wrong, mut lacking) = (Vec::new(), Vec::new());
     for (file, in_place) in wide.into_iter().zip(in_place) {
-        if in_place || (is_for_people(file) && ours.stays(sink, manifest, &file.name)?) {
+        if in_place || (is_for_people(file) && own.stays(sink, manifest, &file.name)?) {
             continue;
         }
         match made.iter().find(|made| is_it(file, made)) {
@@ -229,14 +201,14 @@ fn put_files(
         let (name, content) = &file;
         let crc32 = crc_text(crc32fast::hash(content));
         let in_place = is_in_place(sink, name, content.len() as u64, &crc32)?;
-        let stays = in_place || (name == CARD && ours.stays(sink, manifest, CARD)?);
+        let stays = in_place || (name == CARD && own.stays(sink, manifest, CARD)?);
         if !stays {
             todo.push(file);
         }
     }
     at_once(depth, &todo, |(name, content)| sink.put(name, content))?;
     let put = !todo.is_empty();
-    ours.put.extend(todo);
+    own.put.extend(todo);
     Ok(Files { put, unmade: wrong })
 }
 
@@ -311,62 +283,4 @@ fn put_again(
         .filter(|file| made_of(file).is_none())
         .cloned()
         .collect())
-}
-
-/// What this program wrote under names of files that people may complete: what is none of that is theirs, and stays.
-#[derive(Default)]
-struct Ours {
-    /// What this process put.
-    put: Vec<NamedFile>,
-    /// Snapshots before: a run that ended between a snapshot and its manifest may have left what belongs to an earlier one.
-    before: Option<Vec<Manifest>>,
-}
-
-impl Ours {
-    /// Whether what lies there, which is not that of this snapshot, is to stay: somebody wrote it.
-    fn stays(&mut self, sink: &dyn Sink, manifest: &Manifest, name: &str) -> Result<bool> {
-        let Some(there) = sink.get(name)? else {
-            return Ok(false);
-        };
-        let crc32 = crc_text(crc32fast::hash(&there));
-        let is_of = |manifest: &Manifest| match name {
-            CARD => {
-                let is = |card: String| card.as_bytes() == there;
-                is(render_card(manifest)) || earlier_card(manifest).is_some_and(is)
-            }
-            _ => {
-                let mut files = manifest.indexes.iter();
-                files.any(|file| file.name == name && file.crc32 == crc32)
-            }
-        };
-        let mut put = self.put.iter();
-        if put.any(|(put, content)| put == name && *content == there) {
-            return Ok(false);
-        }
-        if name == CARD && earlier_card(manifest).is_some_and(|card| card.as_bytes() == there) {
-            return Ok(false);
-        }
-        let before = match &mut self.before {
-            Some(before) => before,
-            before => before.insert(before_this(sink, manifest)?),
-        };
-        let stays = !before.iter().any(is_of);
-        if stays {
-            tracing::info!("{name} was changed by somebody: it stays as it is");
-        }
-        Ok(stays)
-    }
-}
-
-/// The last snapshots before this one.
-fn before_this(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<Manifest>> {
-    let mut before = Vec::new();
-    for number in (1..manifest.snapshot).rev().take(SNAPSHOTS) {
-        let name = snapshot_name(number);
-        let Some(text) = sink.get(&name)? else {
-            break;
-        };
-        before.extend(unless_damaged(Manifest::decode(&name, &text))?);
-    }
-    Ok(before)
 }

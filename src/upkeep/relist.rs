@@ -18,10 +18,10 @@ use crate::store::Sink;
 use crate::upkeep::verify::Report;
 
 /// What became of the damaged lists of samples, by name: `None` where one is again what was planned, else why not.
-pub type Relisted = HashMap<String, Option<String>>;
+pub type RelistedPlans = HashMap<String, Option<String>>;
 
 /// Names of the lists of samples that a verification found damaged.
-pub fn damaged(report: &Report) -> BTreeSet<&str> {
+pub fn damaged_lists(report: &Report) -> BTreeSet<&str> {
     let objects = report.findings.iter().map(|found| found.object.as_str());
     objects
         .filter(|name| matches!(plan_file(name), Some((_, Part::Samples))))
@@ -35,14 +35,14 @@ pub fn relist(
     manifest: &Manifest,
     damaged: &BTreeSet<&str>,
     scan: &mut dyn FnMut() -> Result<Scan>,
-) -> Result<Relisted> {
+) -> Result<RelistedPlans> {
     let digests: HashSet<&str> = manifest
         .shards()
         .map(|(_, shard)| manifest.plan_of(shard))
         .chain([manifest.plan.as_str()])
         .collect();
     let mut source = None;
-    let mut relisted = Relisted::new();
+    let mut relisted = RelistedPlans::new();
     for stored in plans(sink, &digests)?.values() {
         let name = samples_name(&stored.id);
         if !damaged.contains(name.as_str()) {
@@ -55,7 +55,7 @@ pub fn relist(
             }
             let source = match &source {
                 Some(source) => source,
-                None => source.insert(Source::new(scan()?)),
+                None => source.insert(SourceSamples::new(scan()?)),
             };
             let lines = from_record(sink, manifest, stored, shard, source)?;
             if lines.is_none() {
@@ -79,7 +79,7 @@ pub fn relist(
 }
 
 /// The source's samples by a hash of their key.
-struct Source {
+struct SourceSamples {
     scan: Scan,
     by_key: HashMap<u64, u32>,
 }
@@ -90,7 +90,7 @@ fn hash(key: &str) -> u64 {
     hasher.finish()
 }
 
-impl Source {
+impl SourceSamples {
     fn new(scan: Scan) -> Self {
         let by_key = scan.entries.iter().enumerate();
         let by_key = by_key
@@ -112,7 +112,7 @@ fn from_record(
     manifest: &Manifest,
     stored: &Stored,
     shard: usize,
-    source: &Source,
+    source: &SourceSamples,
 ) -> Result<Option<Vec<u8>>> {
     let name = &stored.plan.shards[shard].name;
     let is_it =

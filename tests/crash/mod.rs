@@ -32,8 +32,8 @@ use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, sn
 use crate::model::policy::Policy;
 use crate::model::recipe::{Cut, Format, Recipe, Schema};
 use crate::plan::worker::Worker;
-use crate::publish::card::render_card;
-use crate::publish::companions::{CARD, SUMS, sha256_sums};
+use crate::publish::card::{CARD, render_card};
+use crate::publish::companions::{SUMS, sha256_sums};
 use crate::publish::readers::files_of_dataset;
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
 use crate::store::{self, Access, S3Options, Sink};

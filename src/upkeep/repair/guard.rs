@@ -13,8 +13,8 @@ use bytes::Bytes;
 use crate::base::checksum::{crc_from_text, crc_text};
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
-use crate::publish::card::render_card;
-use crate::publish::companions::{CARD, SUMS, sha256_sums};
+use crate::publish::card::{CARD, render_card};
+use crate::publish::companions::{SUMS, sha256_sums};
 use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
 
 /// Length and CRC-32 of an object.

@@ -6,7 +6,8 @@ use crate::base::checksum::crc_text;
 use crate::base::error::Result;
 use crate::format::Finding;
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest};
-use crate::publish::companions::{SUMS, later_snapshot, sha256_sums};
+use crate::publish::companions::{SUMS, sha256_sums};
+use crate::publish::later_snapshot;
 use crate::publish::readers::{is_for_people, reader_names};
 use crate::store::{Kept, at_once};
 
