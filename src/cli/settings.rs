@@ -32,7 +32,7 @@ use crate::publish::readers::check_reader;
 use crate::source::labels::Labels;
 use crate::source::scan::Rules;
 use crate::store::{Access, S3Options, Sink, Source};
-use crate::upkeep::gc::Rules as Removal;
+use crate::upkeep::gc::RemovalRules;
 use crate::upkeep::verify::Level;
 
 /// Splits named by the user, with their directories below the source's root.
@@ -686,8 +686,8 @@ pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
 }
 
 /// What to remove.
-pub(crate) fn gc(args: &cli::GcArgs) -> Result<Removal> {
-    Ok(Removal {
+pub(crate) fn gc(args: &cli::GcArgs) -> Result<RemovalRules> {
+    Ok(RemovalRules {
         older_than: args.older_than,
         keep: match args.keep {
             Some(0) => {

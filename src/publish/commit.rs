@@ -47,13 +47,14 @@ pub fn newest_snapshot(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>>
         .transpose()
 }
 
-fn overtaken(sink: &dyn Sink, there: Option<&Manifest>) -> Error {
-    match there {
-        Some(there) => Error::new(
+/// Why a plan cannot be published that goes on from another snapshot than the newest.
+fn overtaken(sink: &dyn Sink, published: Option<&Manifest>) -> Error {
+    match published {
+        Some(published) => Error::new(
             Kind::Conflict,
             format!(
                 "{sink}: another plan was published meanwhile, as snapshot {}: run again to go on from that",
-                there.snapshot
+                published.snapshot
             ),
         ),
         None => Error::new(

@@ -98,6 +98,7 @@ struct Settled {
     unmade: Vec<IndexFile>,
 }
 
+/// Puts what belongs to this snapshot, and again for each later one that appears meanwhile.
 fn settle(
     sink: &dyn Sink,
     mut manifest: Manifest,
@@ -106,15 +107,14 @@ fn settle(
 ) -> Result<Settled> {
     let mut own = OwnFiles::default();
     loop {
-        let there = sink.get(MANIFEST)?;
-        let there = match there {
-            Some(there) => unless_damaged(Manifest::decode(MANIFEST, &there))?,
+        let current = match sink.get(MANIFEST)? {
+            Some(text) => unless_damaged(Manifest::decode(MANIFEST, &text))?,
             None => None,
         };
         // Each snapshot goes on from the one before: a later one is not taken back. That of the manifest itself may be lost.
-        let mut newest = there
+        let mut newest = current
             .clone()
-            .filter(|there| there.snapshot > manifest.snapshot);
+            .filter(|current| current.snapshot > manifest.snapshot);
         let number = newest.as_ref().unwrap_or(&manifest).snapshot;
         if let Some(later) = later_snapshot(sink, number)? {
             newest = Some(later);
@@ -125,11 +125,11 @@ fn settle(
         }
         let Files { put, unmade } = put_files(sink, &manifest, &made, &mut own, memory)?;
         // The last of them: a reader of the manifest finds the others.
-        let is_there = there.as_ref() == Some(&manifest);
-        if !is_there {
+        let is_current = current.as_ref() == Some(&manifest);
+        if !is_current {
             put_manifest(sink, &manifest)?;
         }
-        let slept = (put || !is_there) && later_snapshot(sink, manifest.snapshot)?.is_some();
+        let slept = (put || !is_current) && later_snapshot(sink, manifest.snapshot)?.is_some();
         if !slept {
             return Ok(Settled { manifest, unmade });
         }
@@ -139,7 +139,8 @@ fn settle(
 /// As it lies among the snapshots.
 fn put_manifest(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
     let name = snapshot_name(manifest.snapshot);
-    let is_it = |text: &Bytes| Manifest::decode(&name, text).is_ok_and(|there| there == *manifest);
+    let is_it =
+        |text: &Bytes| Manifest::decode(&name, text).is_ok_and(|decoded| decoded == *manifest);
     match sink.get(&name)?.filter(is_it) {
         Some(text) => sink.put(MANIFEST, &text),
         None => sink.put(MANIFEST, &manifest.encode()?),
@@ -212,6 +213,7 @@ fn put_files(
     Ok(Files { put, unmade: wrong })
 }
 
+/// Whether this is the content that the manifest says of a reader index.
 fn is_it(file: &IndexFile, (name, content): &NamedFile) -> bool {
     *name == file.name
         && content.len() as u64 == file.bytes
@@ -220,12 +222,12 @@ fn is_it(file: &IndexFile, (name, content): &NamedFile) -> bool {
 
 /// Whether an object of this content is there; asks the store where that knows, and holds no large one.
 fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<bool> {
-    if let Kept::Crc32(there) = sink.kept(name)? {
-        return Ok(crc_text(there) == crc32);
+    if let Kept::Crc32(kept) = sink.kept(name)? {
+        return Ok(crc_text(kept) == crc32);
     }
     if bytes <= HELD_BYTES {
-        return Ok(sink.get(name)?.is_some_and(|there| {
-            there.len() as u64 == bytes && crc_text(crc32fast::hash(&there)) == crc32
+        return Ok(sink.get(name)?.is_some_and(|content| {
+            content.len() as u64 == bytes && crc_text(crc32fast::hash(&content)) == crc32
         }));
     }
     let directory = name.rsplit_once('/').map_or("", |(directory, _)| directory);
@@ -233,8 +235,8 @@ fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<b
         return Ok(false);
     }
     let read = Scanner::new(sink.open(name)?).drain();
-    let (_, there) = read.map_err(|error| Error::io(name, error))?;
-    Ok(crc_text(there) == crc32)
+    let (_, actual) = read.map_err(|error| Error::io(name, error))?;
+    Ok(crc_text(actual) == crc32)
 }
 
 /// Puts reader indexes of single shards that are missing or of another length: their names are never used for anything else, so that
@@ -246,11 +248,11 @@ fn put_shard_files(sink: &dyn Sink, manifest: &Manifest, memory: u64) -> Result<
     }
     // Shards of others lie anywhere.
     let ours = files.iter().all(|file| file.name.starts_with("data/"));
-    let there: HashSet<(String, u64)> = sink
+    let listed: HashSet<(String, u64)> = sink
         .list(if ours { "data" } else { "" })?
         .into_iter()
         .collect();
-    let is_there = |file: &&IndexFile| there.contains(&(file.name.clone(), file.bytes));
+    let is_there = |file: &&IndexFile| listed.contains(&(file.name.clone(), file.bytes));
     let wrong: Vec<&IndexFile> = files.into_iter().filter(|file| !is_there(file)).collect();
     put_again(sink, manifest, &wrong, memory)
 }

@@ -11,4 +11,4 @@ pub mod readers;
 pub mod records;
 mod snapshots;
 
-pub use snapshots::later_snapshot;
+pub use crate::publish::snapshots::later_snapshot;

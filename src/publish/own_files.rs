@@ -28,13 +28,13 @@ impl OwnFiles {
         manifest: &Manifest,
         name: &str,
     ) -> Result<bool> {
-        let Some(there) = sink.get(name)? else {
+        let Some(content) = sink.get(name)? else {
             return Ok(false);
         };
-        let crc32 = crc_text(crc32fast::hash(&there));
+        let crc32 = crc_text(crc32fast::hash(&content));
         let is_of = |manifest: &Manifest| match name {
             CARD => {
-                let is = |card: String| card.as_bytes() == there;
+                let is = |card: String| card.as_bytes() == content;
                 is(render_card(manifest)) || earlier_card(manifest).is_some_and(is)
             }
             _ => {
@@ -43,10 +43,10 @@ impl OwnFiles {
             }
         };
         let mut put = self.put.iter();
-        if put.any(|(put, content)| put == name && *content == there) {
+        if put.any(|(put, written)| put == name && *written == content) {
             return Ok(false);
         }
-        if name == CARD && earlier_card(manifest).is_some_and(|card| card.as_bytes() == there) {
+        if name == CARD && earlier_card(manifest).is_some_and(|card| card.as_bytes() == content) {
             return Ok(false);
         }
         let before = match &mut self.before {

@@ -14,12 +14,14 @@ pub mod run;
 mod sections;
 pub mod survey;
 
-use self::page::Page;
-use self::run::Run;
-use self::sections::{activity, changes, classes, head, images, outcome, remarks, samples, shards};
 use crate::model::record::Remark;
+use crate::report::page::Page;
+use crate::report::run::Run;
+use crate::report::sections::{
+    activity, changes, classes, head, images, outcome, remarks, samples, shards,
+};
 
-pub use self::dataset::{Dataset, Split};
+pub use crate::report::dataset::{Dataset, Split};
 
 /// The page about a dataset, a run, or both.
 pub fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {

@@ -37,7 +37,7 @@ use crate::publish::companions::{SUMS, sha256_sums};
 use crate::publish::readers::files_of_dataset;
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
 use crate::store::{self, Access, S3Options, Sink};
-use crate::upkeep::gc::{Rules, collect};
+use crate::upkeep::gc::{RemovalRules, collect};
 
 /// Names with contents.
 pub(crate) type Tree = BTreeMap<String, Bytes>;
@@ -351,7 +351,7 @@ impl World {
         let mut planning = self.data.planning(seed);
         let done = match verb {
             Verb::Collect => {
-                let rules = Rules {
+                let rules = RemovalRules {
                     older_than: Duration::ZERO,
                     keep: Some(1),
                     dry_run: false,
@@ -414,7 +414,7 @@ impl World {
     fn collects(&self) {
         let fate = Fate::good(Level::Operations);
         let running = self.running(&fate);
-        let rules = Rules {
+        let rules = RemovalRules {
             older_than: Duration::ZERO,
             keep: None,
             dry_run: false,

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::{check_reader, exporter_of};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::publish::readers::exporter::{Exporter, NamedFile};
 use crate::publish::readers::facts::Facts;
+use crate::publish::readers::{check_reader, exporter_of};
 use crate::state::published::read_index;
 use crate::store::{Sink, at_once};
 

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::exporter_of;
 use crate::base::error::{Error, Result, unless_damaged};
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR};
 use crate::model::recipe::Recipe;
 use crate::model::record::ShardRecord;
 use crate::publish::readers::exporter::{Exporter, Splits};
+use crate::publish::readers::exporter_of;
 use crate::publish::readers::paths::directory;
 use crate::store::Sink;
 
@@ -37,11 +37,11 @@ pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<Str
     if exporters.is_empty() {
         return Ok(Vec::new());
     }
-    let mut there: BTreeSet<String> = BTreeSet::new();
+    let mut in_the_way: BTreeSet<String> = BTreeSet::new();
     for exporter in &exporters {
         for name in exporter.dataset_files(what.recipe, &what.splits) {
             if sink.get(&name)?.is_some() {
-                there.insert(name);
+                in_the_way.insert(name);
             }
         }
     }
@@ -56,11 +56,11 @@ pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<Str
             }
         }
     }
-    if there.is_empty() && of_shards.is_empty() {
+    if in_the_way.is_empty() && of_shards.is_empty() {
         return Ok(Vec::new());
     }
     let known = known(sink)?;
-    there.retain(|name| !known.contains(name));
+    in_the_way.retain(|name| !known.contains(name));
     of_shards.retain(|name, _| !known.contains(name));
     for (name, (shard, exporter)) in of_shards {
         // A run that was killed before its snapshot left it, if it is what this would write.
@@ -75,10 +75,10 @@ pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<Str
         };
         let made = record.map(|record| exporter.shard(&record));
         if made.is_none() || sink.get(&name)?.map(Vec::from) != made {
-            there.insert(name);
+            in_the_way.insert(name);
         }
     }
-    Ok(there.into_iter().collect())
+    Ok(in_the_way.into_iter().collect())
 }
 
 /// Refuses to write over files of somebody else.

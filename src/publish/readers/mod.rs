@@ -24,10 +24,10 @@ use crate::model::manifest::{IndexFile, Manifest};
 use crate::model::recipe::Recipe;
 use crate::plan::draft::Plan;
 
-pub use export::{ExportedFiles, export_files_again, export_readers};
-pub use exporter::{Exporter, NamedFile, Splits, splits_of};
-pub use facts::{Common, Facts};
-pub use free::{Described, files_in_the_way, refuse_to_replace};
+pub use crate::publish::readers::export::{ExportedFiles, export_files_again, export_readers};
+pub use crate::publish::readers::exporter::{Exporter, NamedFile, Splits, splits_of};
+pub use crate::publish::readers::facts::{Common, Facts};
+pub use crate::publish::readers::free::{Described, files_in_the_way, refuse_to_replace};
 
 /// The indexes there are, under the names of `--index`.
 const EXPORTERS: [(&str, &dyn Exporter); 8] = [

@@ -4,7 +4,7 @@ use crate::base::units::{bytes_text, count_text, counted, seconds_text};
 use crate::model::history::Point;
 use crate::report::amounts::{amount_of, per_second};
 use crate::report::axis::{count_ticks, ticks, time_ticks};
-use crate::report::chart::{Frame, Tick, area, bars as draw_bars};
+use crate::report::chart::{Bar, Frame, Tick, draw_area, draw_bars};
 use crate::report::html::lines;
 use crate::report::page::{LISTED, Page};
 use crate::report::run::Run;
@@ -166,7 +166,7 @@ fn speed(page: &mut Page, run: &Run) {
         x: &x,
     };
     let id = page.chart();
-    area(&mut page.out, id, &frame, &line, &marks);
+    draw_area(&mut page.out, id, &frame, &line, &marks);
     retries(page, &steps, &x, last.retries);
 }
 
@@ -182,7 +182,11 @@ fn retries(page: &mut Page, steps: &[Step], x: &[Tick], all: u64) {
         .map(|step| {
             let label = format!("{}: {}", seconds_text(step.from), step.retries);
             let high = step.retries as f64 / top;
-            (label, high, high)
+            Bar {
+                label,
+                high,
+                solid: high,
+            }
         })
         .collect();
     let frame = Frame {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::base::units::{classes as classes_text, count_text, counted};
 use crate::report::axis::{count_ticks, ends};
-use crate::report::chart::{Frame, area};
+use crate::report::chart::{Frame, draw_area};
 use crate::report::dataset::Dataset;
 use crate::report::html::text;
 use crate::report::page::Page;
@@ -137,7 +137,7 @@ fn class_curve(page: &mut Page, sorted: &[(u64, usize)], most: u64) {
         x: &ends("largest class", "smallest class", true),
     };
     let id = page.chart();
-    area(&mut page.out, id, &frame, &points, &[]);
+    draw_area(&mut page.out, id, &frame, &points, &[]);
 }
 
 /// Classes of which a split has nothing.

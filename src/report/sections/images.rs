@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::base::units::{count_text, counted};
 use crate::report::amounts::{megapixels, percent};
 use crate::report::axis::powers;
-use crate::report::chart::{Frame, heat};
+use crate::report::chart::{Frame, draw_cells};
 use crate::report::figures::Figures;
 use crate::report::page::Page;
 use crate::report::sections::distribution::{extremes, quantiles};
@@ -44,7 +44,7 @@ pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
         x: &powers(&cells.widths, pixels),
     };
     let id = page.chart();
-    heat(&mut page.out, id, &frame, &cells);
+    draw_cells(&mut page.out, id, &frame, &cells);
     quantiles(
         page,
         &[

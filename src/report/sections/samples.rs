@@ -2,7 +2,7 @@
 
 use crate::base::units::{bytes_text, counted};
 use crate::report::axis::{count_ticks, spread};
-use crate::report::chart::{Frame, bars as draw_bars};
+use crate::report::chart::{Bar, Frame, draw_bars};
 use crate::report::figures::Figures;
 use crate::report::page::Page;
 use crate::report::sections::distribution::{extremes, quantiles};
@@ -28,7 +28,11 @@ pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
                 counted(count, "sample")
             );
             let high = count as f64 / top;
-            (label, high, high)
+            Bar {
+                label,
+                high,
+                solid: high,
+            }
         })
         .collect();
     let frame = Frame {

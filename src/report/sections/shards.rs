@@ -3,7 +3,7 @@
 use crate::base::units::{bytes_text, count_text, counted};
 use crate::report::amounts::percent;
 use crate::report::axis::{ends, ticks};
-use crate::report::chart::{Frame, bars as draw_bars};
+use crate::report::chart::{Bar, Frame, draw_bars};
 use crate::report::dataset::{Dataset, Split};
 use crate::report::page::Page;
 
@@ -68,7 +68,11 @@ fn shard_sizes(page: &mut Page, split: &Split) {
                     bytes_text(most)
                 ),
             };
-            (label, most as f64 / top, least as f64 / top)
+            Bar {
+                label,
+                high: most as f64 / top,
+                solid: least as f64 / top,
+            }
         })
         .collect();
     let together = match each {

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::kind::ForeignShard;
-use super::walk::{MAX_CLASSES, Walked};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::model::recipe::Format;
 use crate::model::record::{NO_LABEL, SampleRecord, ShardRecord};
 use crate::store::Sink;
+use crate::upkeep::adopt::kind::ForeignShard;
+use crate::upkeep::adopt::walk::{MAX_CLASSES, Walked};
 
 /// Lists of labels that TFDS keeps, for the features that are looked at.
 const LISTS: [&str; 2] = ["label.labels.txt", "image.class.label.labels.txt"];

@@ -27,16 +27,16 @@ use crate::model::record::{Footer, ShardRecord};
 use crate::publish::readers::refuse_to_replace;
 use crate::state::published::require;
 use crate::store::{Sink, at_once};
-use keys::Keys;
-use kind::foreign_recipe;
-use labels::{DatasetLabels, ShardLabels, renumber};
-use names::{index_names, split_of};
-use record::record_of;
+use crate::upkeep::adopt::keys::Keys;
+use crate::upkeep::adopt::kind::foreign_recipe;
+use crate::upkeep::adopt::labels::{DatasetLabels, ShardLabels, renumber};
+use crate::upkeep::adopt::names::{index_names, split_of};
+use crate::upkeep::adopt::record::record_of;
 
-pub use kind::{ForeignShard, foreign_shards, is_foreign_shard};
-pub use names::{foreign_splits, key_beginnings};
-pub use record::index_from_foreign;
-pub use walk::{Walked, walk_foreign};
+pub use crate::upkeep::adopt::kind::{ForeignShard, foreign_shards, is_foreign_shard};
+pub use crate::upkeep::adopt::names::{foreign_splits, key_beginnings};
+pub use crate::upkeep::adopt::record::index_from_foreign;
+pub use crate::upkeep::adopt::walk::{Walked, walk_foreign};
 
 /// One adoption.
 pub struct Adoption<'a> {
@@ -211,17 +211,17 @@ struct IndexWriter<'a> {
 impl IndexWriter<'_> {
     /// Names of files there that are to be indexes of shards, and are not what such a one may be written over.
     fn in_the_way(&self) -> Result<Vec<String>> {
-        let mut there = Vec::new();
+        let mut in_the_way = Vec::new();
         for (name, bytes) in self.sink.list("index")? {
             if self.indexes.contains(&name) {
                 let file = self.sink.get(&name)?.unwrap_or_default();
                 let footer = unless_damaged(Footer::decode(&name, &file, bytes))?;
                 if !matches!(footer, Some(Ok(_))) {
-                    there.push(name);
+                    in_the_way.push(name);
                 }
             }
         }
-        Ok(there)
+        Ok(in_the_way)
     }
 
     /// Writes the index of one shard, unless the shard is damaged.

@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use super::kind::{ForeignShard, without_kind};
 use crate::model::record::index_name;
 use crate::publish::readers::Splits;
 use crate::source::scan::{ONLY_SPLIT, SPLIT_NAMES};
+use crate::upkeep::adopt::kind::{ForeignShard, without_kind};
 
 /// The shards of a directory by their splits, in order.
 pub fn foreign_splits(shards: &[ForeignShard]) -> Splits<'_> {

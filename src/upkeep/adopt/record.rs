@@ -1,14 +1,14 @@
 //! The index of one shard, from what a walk through it saw.
 
-use super::labels::{numbered, renumber};
-use super::names::{key_beginnings, split_of};
-use super::walk::{Walked, walk_foreign};
 use crate::base::checksum::crc_text;
 use crate::base::error::Result;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::Compression;
 use crate::model::record::ShardRecord;
 use crate::store::Sink;
+use crate::upkeep::adopt::labels::{numbered, renumber};
+use crate::upkeep::adopt::names::{key_beginnings, split_of};
+use crate::upkeep::adopt::walk::{Walked, walk_foreign};
 
 /// The record of a walked shard, and class names for it. `known` are those that the dataset has, where that is known.
 pub(super) fn record_of(

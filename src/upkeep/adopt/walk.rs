@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use super::kind::{ForeignShard, foreign_recipe};
 use crate::base::error::{Error, Result};
 use crate::format::compress::{Raw, unpack};
 use crate::format::{Finding, Visit};
 use crate::model::recipe::{Compression, Cut, Format};
 use crate::model::record::{NO_LABEL, SampleRecord};
+use crate::upkeep::adopt::kind::{ForeignShard, foreign_recipe};
 
 /// Labels beyond this are taken for damage, not for classes, and as many names for texts.
 pub(super) const MAX_CLASSES: u32 = 1_000_000;

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::inventory::{Inventory, StoredPlan};
-use super::objects::{ShardFile, Stage, files_of};
 use crate::model::manifest::snapshot_name;
 use crate::state::stored::{Part, claim_name, plan_file};
 use crate::store::Aged;
+use crate::upkeep::gc::inventory::{Inventory, StoredPlan};
+use crate::upkeep::gc::objects::{ShardFile, Stage, files_of};
 
 /// An object that nothing needs.
 pub(super) struct UnusedObject<'a> {

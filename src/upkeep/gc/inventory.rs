@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::Rules;
-use super::objects::{ShardFile, files_of};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::version;
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::state::published::load;
 use crate::state::stored::{claim, generations_of, load_id, plan_file};
 use crate::store::{Aged, Sink, at_once};
+use crate::upkeep::gc::RemovalRules;
+use crate::upkeep::gc::objects::{ShardFile, files_of};
 
 /// What a destination says of itself.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ impl StoredPlan {
 type SnapshotAges = BTreeMap<u64, Duration>;
 
 /// Reads what the destination says of itself; `objects` were listed before.
-pub(super) fn take(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Inventory> {
+pub(super) fn take(sink: &dyn Sink, objects: &[Aged], rules: &RemovalRules) -> Result<Inventory> {
     let manifest = load(sink)?;
     // Listed once more, after the manifest: whatever was published and overtaken since then is among them.
     let ages = snapshot_ages(&sink.aged(SNAPSHOT_DIR)?);
@@ -122,7 +122,7 @@ fn snapshot_ages(objects: &[Aged]) -> SnapshotAges {
 
 /// Which snapshots go: those before the last so many, once what took their place is old enough that nobody reads them any more.
 /// `published` is the one that readers open.
-fn dropped(ages: &SnapshotAges, published: Option<u64>, rules: &Rules) -> BTreeSet<u64> {
+fn dropped(ages: &SnapshotAges, published: Option<u64>, rules: &RemovalRules) -> BTreeSet<u64> {
     let Some(keep) = rules.keep else {
         return BTreeSet::new();
     };

@@ -13,18 +13,17 @@ mod objects;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use garbage::UnusedObject;
-use inventory::Inventory;
-
 use crate::base::error::Result;
 use crate::model::manifest::{MANIFEST, STATE};
 use crate::publish::card::CARD;
 use crate::publish::companions::SUMS;
 use crate::store::{Leftover, Sink, at_once};
+use crate::upkeep::gc::garbage::UnusedObject;
+use crate::upkeep::gc::inventory::Inventory;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct RemovalRules {
     /// Younger ones are left alone: no run may stand still for longer.
     pub older_than: Duration,
     /// So many snapshots stay, at least 1; all of them where nothing is said.
@@ -35,7 +34,7 @@ pub struct Rules {
 
 /// What was found, each list in the order in which it is removed.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct RemovalOutcome {
     /// Removed, or to be removed.
     pub removed: Vec<Leftover>,
     /// Too young.
@@ -45,15 +44,15 @@ pub struct Found {
 }
 
 /// Finds what nothing needs and removes what the rules allow.
-pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
+pub fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOutcome> {
     let leftovers = sink.leftovers()?;
     let objects = sink.aged("")?;
     if leftovers.is_empty() && objects.is_empty() {
         tracing::warn!("{sink} holds nothing: is it the right place?");
     }
-    let mut found = Found::default();
+    let mut outcome = RemovalOutcome::default();
     let inventory = inventory::take(sink, &objects, rules)?;
-    discard(sink, leftovers, &inventory, rules, &mut found)?;
+    discard(sink, leftovers, &inventory, rules, &mut outcome)?;
     let garbage = garbage::find(&objects, &inventory, rules.older_than);
     let leftover = |unused: &UnusedObject<'_>| Leftover {
         name: unused.object.name.clone(),
@@ -69,10 +68,10 @@ pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
                 sink.remove(&unused.object.name)
             })?;
         }
-        found.removed.extend(stage.iter().map(leftover));
+        outcome.removed.extend(stage.iter().map(leftover));
     }
-    found.young.extend(garbage.young.iter().map(leftover));
-    Ok(found)
+    outcome.young.extend(garbage.young.iter().map(leftover));
+    Ok(outcome)
 }
 
 /// Removes what was left half written.
@@ -80,8 +79,8 @@ fn discard(
     sink: &dyn Sink,
     mut leftovers: Vec<Leftover>,
     inventory: &Inventory,
-    rules: &Rules,
-    found: &mut Found,
+    rules: &RemovalRules,
+    outcome: &mut RemovalOutcome,
 ) -> Result<()> {
     leftovers.sort_by(|a, b| a.name.cmp(&b.name));
     let plans = inventory.plans.values();
@@ -94,14 +93,14 @@ fn discard(
             || planned.contains(name)
             || name.starts_with(&format!("{STATE}/"));
         if !leftover.ours && !named {
-            found.foreign.push(leftover);
+            outcome.foreign.push(leftover);
         } else if leftover.age < rules.older_than {
-            found.young.push(leftover);
+            outcome.young.push(leftover);
         } else {
             if !rules.dry_run {
                 sink.discard(&leftover)?;
             }
-            found.removed.push(leftover);
+            outcome.removed.push(leftover);
         }
     }
     Ok(())

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::guard::Guard;
-use super::{Repair, RepairOutcome};
 use crate::base::error::{Kind, Result};
 use crate::model::manifest::{IndexFile, Manifest};
 use crate::publish::companions::{SUMS, remake_companions};
+use crate::upkeep::repair::guard::Guard;
+use crate::upkeep::repair::{Repair, RepairOutcome};
 
 impl Repair<'_> {
     /// Makes what lies beside the manifest again where that is damaged.

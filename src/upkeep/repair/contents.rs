@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 
-use super::salvage::{Cursor, Later, Losses, is_filling};
-use super::wanted::is_image;
 use crate::base::buffer::{Buffer, Pieces};
 use crate::base::error::{Error, Result};
 use crate::model::recipe::filling;
 use crate::model::record::{FieldRecord, SampleRecord};
 use crate::model::sample::Field;
 use crate::pack::lookahead::{Content, Fetched};
+use crate::upkeep::repair::salvage::{Cursor, Later, Losses, is_filling};
+use crate::upkeep::repair::wanted::is_image;
 
 /// A content on its way into a shard.
 pub(super) enum GivenContent<'s> {

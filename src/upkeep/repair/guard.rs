@@ -135,7 +135,7 @@ impl fmt::Display for Guard<'_> {
 impl Sink for Guard<'_> {
     fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>> {
         let write = !self.dry_run && !self.intact.contains(name);
-        Ok(Box::new(Guarded {
+        Ok(Box::new(GuardedWriter {
             inner: write.then(|| self.sink.create(name, bytes)).transpose()?,
             name: name.to_owned(),
             published: self.published.get(name).copied(),
@@ -218,7 +218,7 @@ impl Sink for Guard<'_> {
 }
 
 /// An object being made again. Its writer leaves nothing behind when it is dropped.
-struct Guarded {
+struct GuardedWriter {
     /// `None` where nothing is to be written.
     inner: Option<Box<dyn ShardWriter>>,
     name: String,
@@ -227,7 +227,7 @@ struct Guarded {
     offered: Arc<Mutex<Offered>>,
 }
 
-impl Write for Guarded {
+impl Write for GuardedWriter {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let n = match &mut self.inner {
             Some(inner) => inner.write(data)?,
@@ -242,7 +242,7 @@ impl Write for Guarded {
     }
 }
 
-impl ShardWriter for Guarded {
+impl ShardWriter for GuardedWriter {
     fn commit(self: Box<Self>, crc32: u32) -> Result<()> {
         let made = (self.bytes, crc32);
         let same = judge(&self.offered, &self.name, self.published.as_ref(), made);

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::Repair;
-use super::guard::Guard;
 use crate::base::error::Result;
 use crate::base::image::Validate;
 use crate::format::compress::Frames;
@@ -16,6 +14,8 @@ use crate::pack::pipeline::odd;
 use crate::state::stored::{Stored, plans, samples};
 use crate::store::Sink;
 use crate::upkeep::adopt::{index_from_foreign, walk_foreign};
+use crate::upkeep::repair::Repair;
+use crate::upkeep::repair::guard::Guard;
 
 impl Repair<'_> {
     /// Makes an index from its shard; false where that does not give what was published.

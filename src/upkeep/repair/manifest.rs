@@ -5,14 +5,14 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use super::truth::{ManifestCopy, judge, undecided};
-use super::{Repair, RepairOutcome};
 use crate::base::error::{Error, Kind, Result};
 use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::publish::companions::put_companions;
 use crate::publish::readers::NamedFile;
 use crate::publish::records::manifest_from_records;
 use crate::state::stored::{Stored, load, plans, unpacked};
+use crate::upkeep::repair::truth::{ManifestCopy, judge, undecided};
+use crate::upkeep::repair::{Repair, RepairOutcome};
 
 /// The snapshots that are there.
 struct Snapshots {

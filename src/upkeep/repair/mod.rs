@@ -20,8 +20,6 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use guard::Guard;
-
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
@@ -31,9 +29,10 @@ use crate::model::record::ShardRecord;
 use crate::publish::companions::SUMS;
 use crate::state::published::read_index;
 use crate::store::Sink;
+use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::verify::{Level, Portion, Report, Verification};
 
-pub use source::{FindOrigin, OpenSource, Origin, SourceFiles};
+pub use crate::upkeep::repair::source::{FindOrigin, OpenSource, Origin, SourceFiles};
 
 /// Samples of shards that are made again in one go: what is known of them is held in memory.
 const SAMPLES_AT_ONCE: u64 = 100_000;

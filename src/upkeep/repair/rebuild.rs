@@ -7,9 +7,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::contents::{Contents, GivenContent, another_content};
-use super::salvage::{Losses, Remains};
-use super::wanted::WantedFiles;
 use crate::base::checksum::Digest;
 use crate::base::error::{Kind, Result};
 use crate::base::signal::Stop;
@@ -22,6 +19,9 @@ use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::pack::lookahead::{Fetched, Lookahead};
 use crate::store::{ShardWriter, Sink, Source};
+use crate::upkeep::repair::contents::{Contents, GivenContent, another_content};
+use crate::upkeep::repair::salvage::{Losses, Remains};
+use crate::upkeep::repair::wanted::WantedFiles;
 
 /// Lost samples of a shard that are named.
 const NAMED: usize = 20;

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::guard::Guard;
-use super::source::Origin;
-use super::{Repair, RepairOutcome, lacking};
 use crate::base::error::{Kind, Result};
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::policy::Policy;
 use crate::model::problems::Problems;
 use crate::pack::pipeline::{Run, pack};
+use crate::upkeep::repair::guard::Guard;
+use crate::upkeep::repair::source::Origin;
+use crate::upkeep::repair::{Repair, RepairOutcome, lacking};
 
 /// Files at fault that are named.
 const NAMED: usize = 20;

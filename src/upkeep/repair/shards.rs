@@ -1,15 +1,15 @@
 //! Shards made again whose indexes are as they were published: surveyed together, looked for in the source together, then each rebuilt.
 
-use super::guard::Guard;
-use super::rebuild::{Rebuild, Supply, SurveyedShard};
-use super::source::SourceFiles;
-use super::wanted::WantedFiles;
-use super::{DamagedShard, Repair, RepairOutcome, is_outage, published_record};
 use crate::base::checksum::SCAN_BYTES;
 use crate::base::error::Result;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::plan::budget::{Budget, Overhead, divide_repair};
 use crate::store::{PIECE_BYTES, Source, at_once};
+use crate::upkeep::repair::guard::Guard;
+use crate::upkeep::repair::rebuild::{Rebuild, Supply, SurveyedShard};
+use crate::upkeep::repair::source::SourceFiles;
+use crate::upkeep::repair::wanted::WantedFiles;
+use crate::upkeep::repair::{DamagedShard, Repair, RepairOutcome, is_outage, published_record};
 
 /// Memory of one reader of a damaged shard.
 const PIECES_BYTES: u64 = PIECE_BYTES + SCAN_BYTES as u64;

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-use super::guard::Guard;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
@@ -15,6 +14,7 @@ use crate::model::record::{Footer, Remark, index_name};
 use crate::publish::readers::{export_readers, reader_names};
 use crate::state::stored::plans;
 use crate::store::{Sink, at_once};
+use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::verify::not_as_planned;
 
 /// Indexes held at once.

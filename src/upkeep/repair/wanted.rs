@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::salvage::Losses;
 use crate::base::image::image_field;
 use crate::model::listing::Listing;
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::model::sample::{Field, SourcePath, sidecar_field, split_extension};
+use crate::upkeep::repair::salvage::Losses;
 
 /// Files of the source by directory and stem, of those samples that lost something.
 #[derive(Default)]

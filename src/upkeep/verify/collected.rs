@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::verification::{Report, SourceToCompare};
 use crate::format::Finding;
 use crate::model::record::Remark;
 use crate::model::sample::{Sample, key_hash};
 use crate::source::scan::{Entry, Scan};
 use crate::store::Source;
+use crate::upkeep::verify::verification::{Report, SourceToCompare};
 
 /// Where a sample was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,9 +3,6 @@
 //! A shard of our own is packed again from its record into something that compares; one that somebody else made is walked, and what
 //! the walk meets is compared.
 
-use super::collected::Collected;
-use super::verification::{CountedReader, Verification};
-use super::watcher::ShardWatcher;
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Result};
 use crate::format::Finding;
@@ -16,6 +13,9 @@ use crate::model::recipe::Compression;
 use crate::model::record::{FrameRecord, SampleRecord, ShardRecord};
 use crate::store::Sink;
 use crate::upkeep::adopt::walk_foreign;
+use crate::upkeep::verify::collected::Collected;
+use crate::upkeep::verify::verification::{CountedReader, Verification};
+use crate::upkeep::verify::watcher::ShardWatcher;
 
 /// Compares a shard with its record; gives length and CRC-32 of the shard as it lies in the store.
 pub(super) fn check(

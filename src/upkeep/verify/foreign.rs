@@ -1,10 +1,10 @@
 //! Shards that nobody recorded: each is walked, and what no walk can tell is said.
 
-use super::collected::Collected;
-use super::verification::{Report, Verification};
 use crate::base::error::{Error, Result};
 use crate::model::manifest::MANIFEST;
 use crate::upkeep::adopt::{foreign_shards, key_beginnings};
+use crate::upkeep::verify::collected::Collected;
+use crate::upkeep::verify::verification::{Report, Verification};
 
 /// Walks every tar or TFRecord of a directory.
 pub(super) fn check(verification: &Verification<'_>) -> Result<Report> {

@@ -1,10 +1,10 @@
 //! Keys over all shards: no sample may be in two places.
 
-use super::collected::{Collected, KeyPlace, lock};
 use crate::format::Finding;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::model::sample::key_hash;
+use crate::upkeep::verify::collected::{Collected, KeyPlace, lock};
 
 /// Writes down the keys of a shard, for [`check`].
 pub(super) fn collect(shard: &ShardEntry, record: &ShardRecord, collected: &Collected<'_>) {

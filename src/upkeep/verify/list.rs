@@ -2,9 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::collected::Collected;
-use super::readers;
-use super::verification::{Level, Verification};
 use crate::base::checksum::crc_text;
 use crate::base::error::Result;
 use crate::base::version;
@@ -14,6 +11,9 @@ use crate::model::record::index_name;
 use crate::state::stored::{plans, stored_names};
 use crate::store::Sink;
 use crate::upkeep::adopt::is_foreign_shard;
+use crate::upkeep::verify::collected::Collected;
+use crate::upkeep::verify::readers;
+use crate::upkeep::verify::verification::{Level, Verification};
 
 /// Compares names and sizes. True for each shard whose content is worth reading.
 pub(super) fn check(

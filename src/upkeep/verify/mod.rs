@@ -17,13 +17,14 @@ mod source;
 mod verification;
 mod watcher;
 
-use collected::Collected;
-
 use crate::base::error::Result;
 use crate::model::manifest::{Manifest, ShardEntry};
+use crate::upkeep::verify::collected::Collected;
 
-pub(crate) use plan::not_as_planned;
-pub use verification::{Level, Portion, Report, SourceToCompare, Verification};
+pub(crate) use crate::upkeep::verify::plan::not_as_planned;
+pub use crate::upkeep::verify::verification::{
+    Level, Portion, Report, SourceToCompare, Verification,
+};
 
 impl Verification<'_> {
     /// Verifies a published dataset.

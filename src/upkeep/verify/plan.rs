@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::collected::Collected;
-use super::verification::{Level, Verification};
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Result, unless_damaged};
 use crate::format::Finding;
 use crate::model::manifest::{MANIFEST, Manifest, STATE, ShardEntry};
 use crate::state::stored::{Stored, each_line, generations, plans, samples_name};
 use crate::store::{Kept, at_once};
+use crate::upkeep::verify::collected::Collected;
+use crate::upkeep::verify::verification::{Level, Verification};
 
 /// Compares the manifest with the plans of its shards, the last of which it repeats: their digests are over that.
 pub(super) fn check(

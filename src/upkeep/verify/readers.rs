@@ -1,7 +1,5 @@
 //! What lies beside the shards for others to read: `SHA256SUMS` and the reader indexes, compared with the manifest.
 
-use super::collected::Collected;
-use super::verification::{Level, Verification};
 use crate::base::checksum::crc_text;
 use crate::base::error::Result;
 use crate::format::Finding;
@@ -10,6 +8,8 @@ use crate::publish::companions::{SUMS, sha256_sums};
 use crate::publish::later_snapshot;
 use crate::publish::readers::{is_for_people, reader_names};
 use crate::store::{Kept, at_once};
+use crate::upkeep::verify::collected::Collected;
+use crate::upkeep::verify::verification::{Level, Verification};
 
 /// Compares kind and size of one reader index with the manifest. `listed` is its size, if a listing showed it.
 pub(super) fn check_size(

@@ -1,12 +1,12 @@
 //! A shard's index: read, compared with what the manifest says of it, and its remarks with the manifest's lists.
 
-use super::collected::{Collected, ShardRemarks, lock};
-use super::verification::{Level, Verification};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Kind, Result};
 use crate::format::Finding;
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::model::record::{Remark, ShardRecord};
+use crate::upkeep::verify::collected::{Collected, ShardRemarks, lock};
+use crate::upkeep::verify::verification::{Level, Verification};
 
 /// Reads an index and compares it with the manifest; `None` when there is no index to go by, or the level does not ask for it.
 pub(super) fn check(

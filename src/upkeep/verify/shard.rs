@@ -1,13 +1,13 @@
 //! One shard from its index to its last byte, as deep as the level asks.
 
-use super::collected::Collected;
-use super::verification::{Level, Verification};
-use super::{content, keys, record};
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Result};
 use crate::format::Finding;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::store::Kept;
+use crate::upkeep::verify::collected::Collected;
+use crate::upkeep::verify::verification::{Level, Verification};
+use crate::upkeep::verify::{content, keys, record};
 
 /// Checks one shard; what is wrong goes to the report.
 pub(super) fn check(

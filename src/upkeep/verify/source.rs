@@ -1,13 +1,13 @@
 //! The source level: no sample of the source is missing in the dataset.
 
-use super::collected::{Collected, lock};
-use super::verification::Verification;
 use crate::base::error::{Result, unless_damaged};
 use crate::format::Finding;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::state::published::read_index;
 use crate::store::at_once;
+use crate::upkeep::verify::collected::{Collected, lock};
+use crate::upkeep::verify::verification::Verification;
 
 /// Every sample of the source is in a shard or among the skipped. What is in the shards that were not read, their indexes say.
 pub(super) fn check(

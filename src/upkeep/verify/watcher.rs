@@ -1,14 +1,14 @@
 //! What is looked at while a shard is compared with its record: labels, and the source's files beside the shard's contents.
 
-use super::collected::{Collected, SourceSamples};
-use super::comparison::SourceComparison;
-use super::verification::Verification;
 use crate::base::error::Error;
 use crate::format::{Finding, Watch};
 use crate::model::manifest::Manifest;
 use crate::model::recipe::{Missing, filling};
 use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::model::sample::Sample;
+use crate::upkeep::verify::collected::{Collected, SourceSamples};
+use crate::upkeep::verify::comparison::SourceComparison;
+use crate::upkeep::verify::verification::Verification;
 
 /// Watches the check of one shard.
 pub(super) struct ShardWatcher<'a> {
