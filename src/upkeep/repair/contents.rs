@@ -8,7 +8,7 @@ use crate::model::recipe::filling;
 use crate::model::record::{FieldRecord, SampleRecord};
 use crate::model::sample::Field;
 use crate::pack::lookahead::{Content, Fetched};
-use crate::upkeep::repair::salvage::{Cursor, Later, Losses, is_filling};
+use crate::upkeep::repair::salvage::{Cursor, LazyContent, Losses, is_filling};
 use crate::upkeep::repair::wanted::is_image;
 
 /// A content on its way into a shard.
@@ -60,7 +60,7 @@ impl<'r> Contents<'r, '_> {
             }
             let content = match (is_filling(field), self.losses.has((self.number, at))) {
                 (true, _) => GivenContent::Held(filling(&field.name), field.crc32),
-                (_, false) => self.from_shard(at, field)?,
+                (_, false) => self.salvaged(at, field)?,
                 (_, true) => from_source(field, &mut files)?,
             };
             given.push((field, content));
@@ -69,11 +69,11 @@ impl<'r> Contents<'r, '_> {
     }
 
     /// A content that the shard still has.
-    fn from_shard<'s>(&'s self, at: usize, field: &'r FieldRecord) -> Result<GivenContent<'s>> {
+    fn salvaged<'s>(&'s self, at: usize, field: &'r FieldRecord) -> Result<GivenContent<'s>> {
         let (row, cursor) = (self.row, &self.cursors[if self.columns { at } else { 0 }]);
         // Columns besides that of the images hold small contents, and packers hold those.
         if !self.columns || is_image(row, field) {
-            return Ok(GivenContent::Later(Box::new(Later::new(
+            return Ok(GivenContent::Later(Box::new(LazyContent::new(
                 cursor, row, field,
             ))));
         }

@@ -59,7 +59,7 @@ pub(super) struct Rebuild<'a> {
 type Lost = BTreeMap<usize, String>;
 
 /// A shard being written.
-struct Making<'p> {
+struct OpenShard<'p> {
     packer: Box<dyn Packer + 'p>,
     out: Compressor<Box<dyn ShardWriter>>,
 }
@@ -128,12 +128,12 @@ impl<'a> Rebuild<'a> {
         let mut lost = Lost::new();
         let mut reads = SourceReads::new(damaged, files, self.window_bytes, &mut lost);
         let layout = self.manifest.recipe.layout();
-        let making = match lost.is_empty() {
+        let open = match lost.is_empty() {
             true => Some(self.begin(damaged, layout.as_ref())?),
             false => None,
         };
-        match self.pack_samples(damaged, layout.as_ref(), &mut reads, making, &mut lost)? {
-            Some(making) => self.end(damaged.shard, making),
+        match self.pack_samples(damaged, layout.as_ref(), &mut reads, open, &mut lost)? {
+            Some(open) => self.end(damaged.shard, open),
             None => Ok(Some(loss_text(damaged, &lost, ""))),
         }
     }
@@ -144,9 +144,9 @@ impl<'a> Rebuild<'a> {
         damaged: &SurveyedShard<'_>,
         layout: &dyn Layout,
         reads: &mut SourceReads<'_>,
-        mut making: Option<Making<'p>>,
+        mut open: Option<OpenShard<'p>>,
         lost: &mut Lost,
-    ) -> Result<Option<Making<'p>>> {
+    ) -> Result<Option<OpenShard<'p>>> {
         let (made, columns) = (self.made(layout), layout.defers());
         let remains = self.remains(&damaged.record, damaged.bytes);
         let cursors: Vec<_> = (0..remains.cursors(columns))
@@ -163,8 +163,8 @@ impl<'a> Rebuild<'a> {
                 cursors: &cursors,
                 columns,
             };
-            let packed = match &mut making {
-                Some(making) => self.pack(making, &damaged.record.split, &sample, fetched.as_mut()),
+            let packed = match &mut open {
+                Some(open) => self.pack(open, &damaged.record.split, &sample, fetched.as_mut()),
                 None => sample.compare(fetched.as_mut()),
             };
             match packed {
@@ -173,7 +173,7 @@ impl<'a> Rebuild<'a> {
                 Err(error) if matches!(error.kind(), Kind::Sample | Kind::Source) => {
                     lost.entry(number).or_insert_with(|| error.to_string());
                     // What was written of it is dropped.
-                    making = None;
+                    open = None;
                 }
                 Err(error) => return Err(error),
             }
@@ -182,30 +182,30 @@ impl<'a> Rebuild<'a> {
             }
             self.counters.sample(row.length);
         }
-        Ok(making)
+        Ok(open)
     }
 
     fn begin<'p>(
         &'p self,
         damaged: &SurveyedShard<'_>,
         layout: &'p dyn Layout,
-    ) -> Result<Making<'p>> {
+    ) -> Result<OpenShard<'p>> {
         let recipe = &self.manifest.recipe;
         let name = &damaged.shard.name;
         let bytes = damaged.record.unpacked_bytes();
         let digest = Digest::new(self.sink.create(name, bytes)?, recipe.sha256);
-        Ok(Making {
+        Ok(OpenShard {
             packer: layout.packer(&self.manifest.names)?,
             out: Compressor::new(name, digest, recipe.compress, bytes)?,
         })
     }
 
     /// Compares what was made with what was published, and commits it.
-    fn end(&self, shard: &ShardEntry, making: Making<'_>) -> Result<Option<String>> {
-        let Making {
+    fn end(&self, shard: &ShardEntry, open: OpenShard<'_>) -> Result<Option<String>> {
+        let OpenShard {
             mut packer,
             mut out,
-        } = making;
+        } = open;
         packer.finish(&mut out)?;
         let Packed {
             inner: writer, sum, ..
@@ -223,7 +223,7 @@ impl<'a> Rebuild<'a> {
     /// Packs one sample. A content that is not as it was published is an error of the source.
     fn pack(
         &self,
-        making: &mut Making<'_>,
+        open: &mut OpenShard<'_>,
         split: &str,
         sample: &Contents<'_, '_>,
         fetched: Option<&mut Fetched<'_>>,
@@ -255,10 +255,10 @@ impl<'a> Rebuild<'a> {
             })
             .collect();
         if row.frame.is_some_and(|frame| frame.start == row.offset) {
-            making.out.begin_frame()?;
+            open.out.begin_frame()?;
         }
         let about = About::recorded(row, split, &self.manifest.names);
-        let placed = making.packer.append(&mut making.out, &about, &mut bodies)?;
+        let placed = open.packer.append(&mut open.out, &about, &mut bodies)?;
         // Of what was streamed it is known only now.
         for placed in &placed.fields {
             let said = row.fields.iter().find(|field| field.name == placed.name);

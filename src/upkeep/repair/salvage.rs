@@ -213,7 +213,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// One content, read when a packer asks for it: contents lie one after the other, and a packer asks in that order.
-pub(super) struct Later<'c, 'a> {
+pub(super) struct LazyContent<'c, 'a> {
     cursor: &'c RefCell<Cursor<'a>>,
     row: &'c SampleRecord,
     field: &'c FieldRecord,
@@ -222,7 +222,7 @@ pub(super) struct Later<'c, 'a> {
     piece: Buffer,
 }
 
-impl<'c, 'a> Later<'c, 'a> {
+impl<'c, 'a> LazyContent<'c, 'a> {
     pub(super) fn new(
         cursor: &'c RefCell<Cursor<'a>>,
         row: &'c SampleRecord,
@@ -263,7 +263,7 @@ impl<'c, 'a> Later<'c, 'a> {
     }
 }
 
-impl Pieces for Later<'_, '_> {
+impl Pieces for LazyContent<'_, '_> {
     fn next_piece(&mut self) -> Result<Option<&Buffer>> {
         let most = usize::try_from(self.left).unwrap_or(SCAN_BYTES);
         let mut piece = std::mem::take(&mut self.piece);
