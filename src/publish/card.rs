@@ -10,8 +10,11 @@ use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format};
 
+/// Name of the card. People may complete it.
+pub const CARD: &str = "README.md";
+
 /// Renders the card.
-pub fn render(manifest: &Manifest) -> String {
+pub fn render_card(manifest: &Manifest) -> String {
     let mut card = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut card, manifest);
@@ -19,7 +22,7 @@ pub fn render(manifest: &Manifest) -> String {
 }
 
 /// The card that the first version gave datasets that HuggingFace does not read: it did not name their shards to it.
-pub fn earlier(manifest: &Manifest) -> Option<String> {
+pub fn earlier_card(manifest: &Manifest) -> Option<String> {
     let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
     let unread = manifest.recipe.format == Format::TfRecord || zstd;
     unread.then(|| {
@@ -238,42 +241,13 @@ for sample in dataset:
 }
 
 fn tar_examples(card: &mut String, manifest: &Manifest, split: &SplitEntry) -> std::fmt::Result {
-    let name = &split.name;
-    let last = split.shards.len().saturating_sub(1);
-    let extension = manifest.recipe.extension();
-    let range = match last {
-        0 => format!("data/{name}-00000.{extension}"),
-        _ => format!("data/{name}-{{00000..{last:05}}}.{extension}"),
-    };
-    let listed = pattern(manifest, split).is_none();
     writeln!(
         card,
         "Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged, and `cls`, its label as a decimal number."
     )?;
+    webdataset_example(card, manifest, split)?;
     // Python before 3.14 has no zstd.
     let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
-    let before = if zstd { "pipe:zstd -dc " } else { "" };
-    let (imports, names, shards) = match listed {
-        true => (
-            "import json\n",
-            names_from_manifest(split, before) + "\n",
-            "shards".to_owned(),
-        ),
-        false => ("", String::new(), format!("\"{before}{range}\"")),
-    };
-    writeln!(
-        card,
-        r#"
-WebDataset:
-
-```python
-{imports}import webdataset as wds
-
-{names}dataset = wds.WebDataset({shards}, shardshuffle=False)
-for sample in dataset:
-    label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
-```"#
-    )?;
     if zstd {
         return Ok(());
     }
@@ -299,6 +273,47 @@ for split in manifest["splits"]:
         with tarfile.open(shard["name"]) as tar:
             for member in tar:
                 content = tar.extractfile(member).read()
+```"#,
+        name = split.name
+    )
+}
+
+fn webdataset_example(
+    card: &mut String,
+    manifest: &Manifest,
+    split: &SplitEntry,
+) -> std::fmt::Result {
+    let name = &split.name;
+    let last = split.shards.len().saturating_sub(1);
+    let extension = manifest.recipe.extension();
+    let range = match last {
+        0 => format!("data/{name}-00000.{extension}"),
+        _ => format!("data/{name}-{{00000..{last:05}}}.{extension}"),
+    };
+    let listed = pattern(manifest, split).is_none();
+    let before = match manifest.recipe.compress {
+        Compression::Zstd { .. } => "pipe:zstd -dc ",
+        _ => "",
+    };
+    let (imports, names, shards) = match listed {
+        true => (
+            "import json\n",
+            names_from_manifest(split, before) + "\n",
+            "shards".to_owned(),
+        ),
+        false => ("", String::new(), format!("\"{before}{range}\"")),
+    };
+    writeln!(
+        card,
+        r#"
+WebDataset:
+
+```python
+{imports}import webdataset as wds
+
+{names}dataset = wds.WebDataset({shards}, shardshuffle=False)
+for sample in dataset:
+    label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
 ```"#
     )
 }

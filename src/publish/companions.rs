@@ -11,24 +11,22 @@ use bytes::Bytes;
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::model::manifest::{
-    IndexFile, MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number,
+use crate::model::manifest::{IndexFile, MANIFEST, Manifest, snapshot_name};
+use crate::publish::card::{CARD, render_card};
+use crate::publish::own_files::OwnFiles;
+use crate::publish::readers::{
+    NamedFile, export_files_again, files_of_dataset, files_of_shards, is_for_people,
 };
-use crate::publish::card;
-use crate::publish::readers::{self as index, File};
+use crate::publish::snapshots::later_snapshot;
 use crate::store::{Kept, Sink, at_once};
 
 /// `sha256sum -c` reads it.
 pub const SUMS: &str = "SHA256SUMS";
-/// People may complete it.
-pub const CARD: &str = "README.md";
-/// Snapshots before the last one that are looked at to tell what is ours.
-const SNAPSHOTS: usize = 3;
 /// A file larger than this is not held to be compared.
 const HELD_BYTES: u64 = 8 << 20;
 
 /// The `SHA256SUMS` of a snapshot, if it has such digests.
-pub fn sums(manifest: &Manifest) -> Option<String> {
+pub fn sha256_sums(manifest: &Manifest) -> Option<String> {
     let sums: String = manifest
         .shards()
         .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
@@ -36,49 +34,30 @@ pub fn sums(manifest: &Manifest) -> Option<String> {
     (!sums.is_empty()).then_some(sums)
 }
 
-/// The newest snapshot after the one of this number, if there is a later one. One that cannot be read is passed over.
-///
-/// Found by a listing: those in between may be gone.
-pub fn later(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
-    let names = sink.list(SNAPSHOT_DIR)?;
-    let mut numbers: Vec<u64> = names
-        .iter()
-        .filter_map(|(name, _)| snapshot_number(name))
-        .filter(|&there| there > number)
-        .collect();
-    numbers.sort_unstable();
-    for number in numbers.into_iter().rev() {
-        let name = snapshot_name(number);
-        let Some(text) = sink.get(&name)? else {
-            continue;
-        };
-        let manifest = unless_damaged(Manifest::decode(&format!("{sink}/{name}"), &text))?;
-        if let Some(manifest) = manifest.filter(|manifest| manifest.snapshot == number) {
-            return Ok(Some(manifest));
-        }
-    }
-    Ok(None)
-}
-
 /// Goes on to the newest snapshot there is, and puts what belongs to it if it is another one than this.
 pub fn catch_up(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
-    match later(sink, manifest.snapshot)? {
+    match later_snapshot(sink, manifest.snapshot)? {
         None => Ok(manifest),
-        Some(later) => put(sink, later, Vec::new(), memory),
+        Some(later) => put_companions(sink, later, Vec::new(), memory),
     }
 }
 
 /// Puts what belongs to this snapshot, or to a later one if there is one, and gives that which it was. `made` are reader indexes of this
 /// one; what else is not as it should be is made from records and may take up to `memory` bytes.
-pub fn put(sink: &dyn Sink, manifest: Manifest, made: Vec<File>, memory: u64) -> Result<Manifest> {
+pub fn put_companions(
+    sink: &dyn Sink,
+    manifest: Manifest,
+    made: Vec<NamedFile>,
+    memory: u64,
+) -> Result<Manifest> {
     settle(sink, manifest, made, memory).map(|settled| settled.manifest)
 }
 
 /// The same for what was published before: reader indexes of single shards are looked at too, and one that cannot be put right is damage.
-pub fn put_right(
+pub fn restore_companions(
     sink: &dyn Sink,
     manifest: Manifest,
-    made: Vec<File>,
+    made: Vec<NamedFile>,
     memory: u64,
 ) -> Result<Manifest> {
     let Settled {
@@ -101,7 +80,7 @@ pub fn put_right(
 
 /// Makes reader indexes of this snapshot again that are damaged, and what else lies beside it where that is. Gives those that are not what
 /// the manifest says when they are made again.
-pub fn make_again(
+pub fn remake_companions(
     sink: &dyn Sink,
     manifest: &Manifest,
     damaged: &[&IndexFile],
@@ -119,38 +98,38 @@ struct Settled {
     unmade: Vec<IndexFile>,
 }
 
+/// Puts what belongs to this snapshot, and again for each later one that appears meanwhile.
 fn settle(
     sink: &dyn Sink,
     mut manifest: Manifest,
-    mut made: Vec<File>,
+    mut made: Vec<NamedFile>,
     memory: u64,
 ) -> Result<Settled> {
-    let mut ours = Ours::default();
+    let mut own = OwnFiles::default();
     loop {
-        let there = sink.get(MANIFEST)?;
-        let there = match there {
-            Some(there) => unless_damaged(Manifest::decode(MANIFEST, &there))?,
+        let current = match sink.get(MANIFEST)? {
+            Some(text) => unless_damaged(Manifest::decode(MANIFEST, &text))?,
             None => None,
         };
         // Each snapshot goes on from the one before: a later one is not taken back. That of the manifest itself may be lost.
-        let mut newest = there
+        let mut newest = current
             .clone()
-            .filter(|there| there.snapshot > manifest.snapshot);
+            .filter(|current| current.snapshot > manifest.snapshot);
         let number = newest.as_ref().unwrap_or(&manifest).snapshot;
-        if let Some(later) = later(sink, number)? {
+        if let Some(later) = later_snapshot(sink, number)? {
             newest = Some(later);
         }
         if let Some(newest) = newest {
             manifest = newest;
             made.clear();
         }
-        let Files { put, unmade } = put_files(sink, &manifest, &made, &mut ours, memory)?;
+        let Files { put, unmade } = put_files(sink, &manifest, &made, &mut own, memory)?;
         // The last of them: a reader of the manifest finds the others.
-        let is_there = there.as_ref() == Some(&manifest);
-        if !is_there {
+        let is_current = current.as_ref() == Some(&manifest);
+        if !is_current {
             put_manifest(sink, &manifest)?;
         }
-        let slept = (put || !is_there) && later(sink, manifest.snapshot)?.is_some();
+        let slept = (put || !is_current) && later_snapshot(sink, manifest.snapshot)?.is_some();
         if !slept {
             return Ok(Settled { manifest, unmade });
         }
@@ -160,7 +139,8 @@ fn settle(
 /// As it lies among the snapshots.
 fn put_manifest(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
     let name = snapshot_name(manifest.snapshot);
-    let is_it = |text: &Bytes| Manifest::decode(&name, text).is_ok_and(|there| there == *manifest);
+    let is_it =
+        |text: &Bytes| Manifest::decode(&name, text).is_ok_and(|decoded| decoded == *manifest);
     match sink.get(&name)?.filter(is_it) {
         Some(text) => sink.put(MANIFEST, &text),
         None => sink.put(MANIFEST, &manifest.encode()?),
@@ -179,19 +159,19 @@ struct Files {
 fn put_files(
     sink: &dyn Sink,
     manifest: &Manifest,
-    made: &[File],
-    ours: &mut Ours,
+    made: &[NamedFile],
+    own: &mut OwnFiles,
     memory: u64,
 ) -> Result<Files> {
     let depth = sink.requests();
-    let wide = index::of_dataset(manifest);
+    let wide = files_of_dataset(manifest);
     let in_place = at_once(depth, &wide, |file| {
         is_in_place(sink, &file.name, file.bytes, &file.crc32)
     })?;
-    let mut todo: Vec<File> = Vec::new();
+    let mut todo: Vec<NamedFile> = Vec::new();
     let (mut wrong, mut lacking) = (Vec::new(), Vec::new());
     for (file, in_place) in wide.into_iter().zip(in_place) {
-        if in_place || (index::is_for_people(file) && ours.stays(sink, manifest, &file.name)?) {
+        if in_place || (is_for_people(file) && own.stays(sink, manifest, &file.name)?) {
             continue;
         }
         match made.iter().find(|made| is_it(file, made)) {
@@ -200,7 +180,7 @@ fn put_files(
         }
     }
     if !lacking.is_empty() {
-        let again = index::export_again(sink, manifest, &lacking, memory)?;
+        let again = export_files_again(sink, manifest, &lacking, memory)?;
         for file in lacking {
             match again.iter().find(|made| is_it(file, made)) {
                 Some(made) => {
@@ -215,25 +195,26 @@ fn put_files(
             }
         }
     }
-    let card = card::render(manifest).into_bytes();
-    let sums = sums(manifest).map(String::into_bytes);
+    let card = render_card(manifest).into_bytes();
+    let sums = sha256_sums(manifest).map(String::into_bytes);
     let of_sums = sums.map(|sums| (SUMS.to_owned(), sums));
     for file in of_sums.into_iter().chain([(CARD.to_owned(), card)]) {
         let (name, content) = &file;
         let crc32 = crc_text(crc32fast::hash(content));
         let in_place = is_in_place(sink, name, content.len() as u64, &crc32)?;
-        let stays = in_place || (name == CARD && ours.stays(sink, manifest, CARD)?);
+        let stays = in_place || (name == CARD && own.stays(sink, manifest, CARD)?);
         if !stays {
             todo.push(file);
         }
     }
     at_once(depth, &todo, |(name, content)| sink.put(name, content))?;
     let put = !todo.is_empty();
-    ours.put.extend(todo);
+    own.put.extend(todo);
     Ok(Files { put, unmade: wrong })
 }
 
-fn is_it(file: &IndexFile, (name, content): &File) -> bool {
+/// Whether this is the content that the manifest says of a reader index.
+fn is_it(file: &IndexFile, (name, content): &NamedFile) -> bool {
     *name == file.name
         && content.len() as u64 == file.bytes
         && crc_text(crc32fast::hash(content)) == file.crc32
@@ -241,12 +222,12 @@ fn is_it(file: &IndexFile, (name, content): &File) -> bool {
 
 /// Whether an object of this content is there; asks the store where that knows, and holds no large one.
 fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<bool> {
-    if let Kept::Crc32(there) = sink.kept(name)? {
-        return Ok(crc_text(there) == crc32);
+    if let Kept::Crc32(kept) = sink.kept(name)? {
+        return Ok(crc_text(kept) == crc32);
     }
     if bytes <= HELD_BYTES {
-        return Ok(sink.get(name)?.is_some_and(|there| {
-            there.len() as u64 == bytes && crc_text(crc32fast::hash(&there)) == crc32
+        return Ok(sink.get(name)?.is_some_and(|content| {
+            content.len() as u64 == bytes && crc_text(crc32fast::hash(&content)) == crc32
         }));
     }
     let directory = name.rsplit_once('/').map_or("", |(directory, _)| directory);
@@ -254,24 +235,24 @@ fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<b
         return Ok(false);
     }
     let read = Scanner::new(sink.open(name)?).drain();
-    let (_, there) = read.map_err(|error| Error::io(name, error))?;
-    Ok(crc_text(there) == crc32)
+    let (_, actual) = read.map_err(|error| Error::io(name, error))?;
+    Ok(crc_text(actual) == crc32)
 }
 
 /// Puts reader indexes of single shards that are missing or of another length: their names are never used for anything else, so that
 /// no other content comes there. Gives those that cannot be made as they were.
 fn put_shard_files(sink: &dyn Sink, manifest: &Manifest, memory: u64) -> Result<Vec<IndexFile>> {
-    let files = index::of_shards(manifest);
+    let files = files_of_shards(manifest);
     if files.is_empty() {
         return Ok(Vec::new());
     }
     // Shards of others lie anywhere.
     let ours = files.iter().all(|file| file.name.starts_with("data/"));
-    let there: HashSet<(String, u64)> = sink
+    let listed: HashSet<(String, u64)> = sink
         .list(if ours { "data" } else { "" })?
         .into_iter()
         .collect();
-    let is_there = |file: &&IndexFile| there.contains(&(file.name.clone(), file.bytes));
+    let is_there = |file: &&IndexFile| listed.contains(&(file.name.clone(), file.bytes));
     let wrong: Vec<&IndexFile> = files.into_iter().filter(|file| !is_there(file)).collect();
     put_again(sink, manifest, &wrong, memory)
 }
@@ -286,15 +267,15 @@ fn put_again(
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let of_shards: HashSet<&IndexFile> = index::of_shards(manifest).into_iter().collect();
+    let of_shards: HashSet<&IndexFile> = files_of_shards(manifest).into_iter().collect();
     let files: Vec<&IndexFile> = files
         .iter()
         .filter(|file| of_shards.contains(*file))
         .copied()
         .collect();
-    let made = index::export_again(sink, manifest, &files, memory)?;
+    let made = export_files_again(sink, manifest, &files, memory)?;
     let made_of = |file: &&IndexFile| made.iter().find(|made| is_it(file, made));
-    let todo: Vec<&File> = files.iter().filter_map(made_of).collect();
+    let todo: Vec<&NamedFile> = files.iter().filter_map(made_of).collect();
     at_once(sink.requests(), &todo, |(name, content)| {
         tracing::warn!("{sink}/{name}: not that of its shard: made again");
         sink.put(name, content)
@@ -304,62 +285,4 @@ fn put_again(
         .filter(|file| made_of(file).is_none())
         .cloned()
         .collect())
-}
-
-/// What this program wrote under names of files that people may complete: what is none of that is theirs, and stays.
-#[derive(Default)]
-struct Ours {
-    /// What this process put.
-    put: Vec<File>,
-    /// Snapshots before: a run that ended between a snapshot and its manifest may have left what belongs to an earlier one.
-    before: Option<Vec<Manifest>>,
-}
-
-impl Ours {
-    /// Whether what lies there, which is not that of this snapshot, is to stay: somebody wrote it.
-    fn stays(&mut self, sink: &dyn Sink, manifest: &Manifest, name: &str) -> Result<bool> {
-        let Some(there) = sink.get(name)? else {
-            return Ok(false);
-        };
-        let crc32 = crc_text(crc32fast::hash(&there));
-        let is_of = |manifest: &Manifest| match name {
-            CARD => {
-                let is = |card: String| card.as_bytes() == there;
-                is(card::render(manifest)) || card::earlier(manifest).is_some_and(is)
-            }
-            _ => {
-                let mut files = manifest.indexes.iter();
-                files.any(|file| file.name == name && file.crc32 == crc32)
-            }
-        };
-        let mut put = self.put.iter();
-        if put.any(|(put, content)| put == name && *content == there) {
-            return Ok(false);
-        }
-        if name == CARD && card::earlier(manifest).is_some_and(|card| card.as_bytes() == there) {
-            return Ok(false);
-        }
-        let before = match &mut self.before {
-            Some(before) => before,
-            before => before.insert(before_this(sink, manifest)?),
-        };
-        let stays = !before.iter().any(is_of);
-        if stays {
-            tracing::info!("{name} was changed by somebody: it stays as it is");
-        }
-        Ok(stays)
-    }
-}
-
-/// The last snapshots before this one.
-fn before_this(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<Manifest>> {
-    let mut before = Vec::new();
-    for number in (1..manifest.snapshot).rev().take(SNAPSHOTS) {
-        let name = snapshot_name(number);
-        let Some(text) = sink.get(&name)? else {
-            break;
-        };
-        before.extend(unless_damaged(Manifest::decode(&name, &text))?);
-    }
-    Ok(before)
 }

@@ -1,9 +1,9 @@
 //! Charts as inline SVG between HTML labels, so that shapes stretch with the page and letters do not. No script, no style of its own.
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 
-use super::figures::Cells;
-use super::html::{Html, text};
+use crate::report::figures::{Cell, Cells};
+use crate::report::html::{Html, text};
 
 /// Drawings are this wide, in units of their own.
 const WIDTH: f64 = 1000.0;
@@ -75,25 +75,29 @@ fn edge(at: f64) -> &'static str {
     }
 }
 
-/// Bars of one width side by side: what each says when pointed at, how high it is (0 to 1), and where a paler part of it begins.
-pub(super) fn bars(
-    out: &mut Html,
-    id: usize,
-    frame: &Frame<'_>,
-    bars: &[(impl Display, f64, f64)],
-) {
+/// A bar of a chart.
+pub(super) struct Bar {
+    /// What it says when it is pointed at.
+    pub(super) label: String,
+    /// How high it is, from 0 to 1.
+    pub(super) high: f64,
+    /// Where a paler part of it begins, from 0 to 1.
+    pub(super) solid: f64,
+}
+
+/// Draws bars of one width side by side.
+pub(super) fn draw_bars(out: &mut Html, id: usize, frame: &Frame<'_>, bars: &[Bar]) {
     let mut shapes = String::new();
     let each = WIDTH / bars.len().max(1) as f64;
     let gap = (each * 0.12).min(4.0);
-    for (i, (label, high, solid)) in bars.iter().enumerate() {
+    for (i, Bar { label, high, solid }) in bars.iter().enumerate() {
         let (x, width) = (i as f64 * each + gap / 2.0, each - gap);
-        let label = label.to_string();
         let (high, solid) = (
             high.clamp(0.0, 1.0) * HEIGHT,
             solid.clamp(0.0, 1.0) * HEIGHT,
         );
         // Writing to a string cannot fail.
-        let _ = write!(shapes, "<g><title>{}</title>", text(&label));
+        let _ = write!(shapes, "<g><title>{}</title>", text(label));
         for (class, from, to) in [("f", 0.0, solid.min(high)), ("p", solid, high)] {
             if to > from {
                 let _ = write!(
@@ -109,9 +113,8 @@ pub(super) fn bars(
     figure(out, id, frame, &shapes);
 }
 
-/// An area below points of (0 to 1, 0 to 1), with a line on top; `steps` keeps each height until the next point. Marks are lines over
-/// the whole height.
-pub(super) fn area(
+/// Draws an area below points of (0 to 1, 0 to 1), with a line on top. Marks, from 0 to 1, are lines over the whole height.
+pub(super) fn draw_area(
     out: &mut Html,
     id: usize,
     frame: &Frame<'_>,
@@ -141,15 +144,15 @@ pub(super) fn area(
     figure(out, id, frame, &shapes);
 }
 
-/// A field of cells, darker where there is more.
-pub(super) fn heat(out: &mut Html, id: usize, frame: &Frame<'_>, cells: &Cells) {
+/// Draws a field of cells, darker where there is more.
+pub(super) fn draw_cells(out: &mut Html, id: usize, frame: &Frame<'_>, cells: &Cells) {
     let (columns, rows) = (
         cells.widths.len().saturating_sub(1).max(1) as f64,
         cells.heights.len().saturating_sub(1).max(1) as f64,
     );
-    let most = cells.cells.iter().map(|cell| cell.2).max().unwrap_or(1);
+    let most = cells.cells.iter().map(|cell| cell.count).max().unwrap_or(1);
     let mut shapes = String::new();
-    for &(column, row, count) in &cells.cells {
+    for &Cell { column, row, count } in &cells.cells {
         // By the root: a few images beside a million are still seen.
         let shade = (count as f64 / most as f64).sqrt() * SHADES as f64;
         let shade = (shade.ceil() as u64).clamp(1, SHADES);

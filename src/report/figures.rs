@@ -146,8 +146,19 @@ pub struct Cells {
     pub widths: Vec<u64>,
     /// Smallest heights of the rows, and where the last one ends.
     pub heights: Vec<u64>,
-    /// Column, row, and images in it.
-    pub cells: Vec<(usize, usize, u64)>,
+    /// Those that have images.
+    pub cells: Vec<Cell>,
+}
+
+/// Images of about one width and height.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Number of its column, 0-based.
+    pub column: usize,
+    /// Number of its row, 0-based.
+    pub row: usize,
+    /// Images in it.
+    pub count: u64,
 }
 
 impl Grid {
@@ -187,7 +198,10 @@ impl Grid {
         Some(Cells {
             widths: starts(columns),
             heights: starts(rows),
-            cells: cells.into_iter().map(|((c, r), n)| (c, r, n)).collect(),
+            cells: cells
+                .into_iter()
+                .map(|((column, row), count)| Cell { column, row, count })
+                .collect(),
         })
     }
 }
@@ -383,11 +397,11 @@ mod tests {
             prop_assert_eq!(&ba, &whole);
             prop_assert_eq!(whole.labels.iter().sum::<u64>() + whole.unlabelled, records.len() as u64);
             let cells = whole.sides.cells(8);
-            let counted = cells.iter().flat_map(|cells| &cells.cells).map(|cell| cell.2).sum::<u64>();
+            let counted = cells.iter().flat_map(|cells| &cells.cells).map(|cell| cell.count).sum::<u64>();
             prop_assert_eq!(counted, whole.widths.count());
             if let Some(cells) = cells {
                 prop_assert!(cells.widths.len() <= 9 && cells.heights.len() <= 9);
-                prop_assert!(cells.cells.iter().all(|cell| cell.0 + 1 < cells.widths.len() && cell.1 + 1 < cells.heights.len()));
+                prop_assert!(cells.cells.iter().all(|cell| cell.column + 1 < cells.widths.len() && cell.row + 1 < cells.heights.len()));
             }
         }
     }

@@ -7,9 +7,9 @@ use crate::base::signal::Stop;
 use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
+use crate::report::dataset::{Dataset, Split};
 use crate::report::figures::Figures;
-use crate::report::{Dataset, Split};
-use crate::state::published;
+use crate::state::published::read_index;
 use crate::store::{Sink, at_once};
 
 /// What one row takes while its index is read: the file, its columns, and the row itself.
@@ -78,7 +78,7 @@ pub fn survey(
 }
 
 fn read(sink: &dyn Sink, shard: &ShardEntry) -> Result<Option<ShardRecord>> {
-    let file = published::read_index(shard, sink)?;
+    let file = read_index(shard, sink)?;
     file.map(|file| ShardRecord::decode(&shard.index, &file))
         .transpose()
 }

@@ -1,4 +1,6 @@
-//! upkeep
+//! Everything after a dataset was published: it is verified, repaired, tidied up, and shards of others are adopted.
+//!
+//! A destination comes in with what it says of itself. Findings, repaired objects or removed leftovers go out.
 
 pub mod adopt;
 pub mod gc;

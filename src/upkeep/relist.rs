@@ -10,16 +10,18 @@ use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::plan::draft::lines_of;
 use crate::source::scan::Scan;
-use crate::state::published;
-use crate::state::stored::{self as resume, Part, Stored, plan_file};
+use crate::state::published::read_index;
+use crate::state::stored::{
+    Part, Stored, are_planned, lines, plan_file, plans, put_samples, samples_name,
+};
 use crate::store::Sink;
 use crate::upkeep::verify::Report;
 
 /// What became of the damaged lists of samples, by name: `None` where one is again what was planned, else why not.
-pub type Relisted = HashMap<String, Option<String>>;
+pub type RelistedPlans = HashMap<String, Option<String>>;
 
 /// Names of the lists of samples that a verification found damaged.
-pub fn damaged(report: &Report) -> BTreeSet<&str> {
+pub fn damaged_lists(report: &Report) -> BTreeSet<&str> {
     let objects = report.findings.iter().map(|found| found.object.as_str());
     objects
         .filter(|name| matches!(plan_file(name), Some((_, Part::Samples))))
@@ -33,34 +35,34 @@ pub fn relist(
     manifest: &Manifest,
     damaged: &BTreeSet<&str>,
     scan: &mut dyn FnMut() -> Result<Scan>,
-) -> Result<Relisted> {
+) -> Result<RelistedPlans> {
     let digests: HashSet<&str> = manifest
         .shards()
         .map(|(_, shard)| manifest.plan_of(shard))
         .chain([manifest.plan.as_str()])
         .collect();
     let mut source = None;
-    let mut relisted = Relisted::new();
-    for stored in resume::plans(sink, &digests)?.values() {
-        let name = resume::samples_name(&stored.id);
+    let mut relisted = RelistedPlans::new();
+    for stored in plans(sink, &digests)?.values() {
+        let name = samples_name(&stored.id);
         if !damaged.contains(name.as_str()) {
             continue;
         }
         let mut why = "made again it is not what was planned: files of the source changed";
-        let put = resume::put_samples(sink, stored, |shard| {
-            if let Some(lines) = if_readable(resume::lines(sink, stored, shard))? {
+        let put = put_samples(sink, stored, |shard| {
+            if let Some(lines) = if_readable(lines(sink, stored, shard))? {
                 return Ok(Some(lines));
             }
             let source = match &source {
                 Some(source) => source,
-                None => source.insert(Source::new(scan()?)),
+                None => source.insert(SourceSamples::new(scan()?)),
             };
             let lines = from_record(sink, manifest, stored, shard, source)?;
             if lines.is_none() {
                 why = "the records do not tell all samples of it";
             }
             let plan = &stored.plan.shards[shard];
-            Ok(lines.filter(|lines| resume::are_planned(plan, lines)))
+            Ok(lines.filter(|lines| are_planned(plan, lines)))
         });
         let harm = format!(
             "all that is published can be read, but nothing tells what changes: start over with `--full` when it does, in {sink}"
@@ -77,7 +79,7 @@ pub fn relist(
 }
 
 /// The source's samples by a hash of their key.
-struct Source {
+struct SourceSamples {
     scan: Scan,
     by_key: HashMap<u64, u32>,
 }
@@ -88,7 +90,7 @@ fn hash(key: &str) -> u64 {
     hasher.finish()
 }
 
-impl Source {
+impl SourceSamples {
     fn new(scan: Scan) -> Self {
         let by_key = scan.entries.iter().enumerate();
         let by_key = by_key
@@ -110,7 +112,7 @@ fn from_record(
     manifest: &Manifest,
     stored: &Stored,
     shard: usize,
-    source: &Source,
+    source: &SourceSamples,
 ) -> Result<Option<Vec<u8>>> {
     let name = &stored.plan.shards[shard].name;
     let is_it =
@@ -118,7 +120,7 @@ fn from_record(
     let Some(entry) = manifest.shards().map(|(_, shard)| shard).find(is_it) else {
         return Ok(None);
     };
-    let Some(file) = if_readable(published::read_index(entry, sink))?.flatten() else {
+    let Some(file) = if_readable(read_index(entry, sink))?.flatten() else {
         return Ok(None);
     };
     let Some(record) = if_readable(ShardRecord::decode(&entry.index, &file))? else {

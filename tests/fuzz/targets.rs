@@ -23,7 +23,7 @@ use shardpack::source::labels::Labels;
 use shardpack::state::plans::{Stored, load_id};
 use shardpack::state::samples::samples;
 use shardpack::store::{self, Access, S3Options};
-use shardpack::upkeep::adopt as foreign;
+use shardpack::upkeep::adopt::walk_foreign;
 
 /// Most that anything here may unpack to.
 const MOST_BYTES: u64 = 1 << 20;
@@ -127,8 +127,8 @@ impl Read for Short<'_> {
 /// A shard that anybody made, packed in each way: what is seen does not depend on how it is read, and lies within the shard.
 fn walk(name: &str, format: Format, data: &[u8]) {
     let walked = |compress, short| match short {
-        false => foreign::walk(name, "x", (format, compress), data, MOST_BYTES),
-        true => foreign::walk(name, "x", (format, compress), Short(data, 1), MOST_BYTES),
+        false => walk_foreign(name, "x", (format, compress), data, MOST_BYTES),
+        true => walk_foreign(name, "x", (format, compress), Short(data, 1), MOST_BYTES),
     };
     for compress in [Compression::None, ZSTD, GZIP] {
         let Ok(seen) = walked(compress, false) else {

@@ -14,13 +14,13 @@ use crate::format::tfrecord::is_image;
 use crate::model::manifest::ShardEntry;
 use crate::model::recipe::Compression;
 use crate::model::record::{FieldRecord, SampleRecord};
-use crate::state::published;
+use crate::state::published::require;
 use crate::store::{self, Ranges, Sink};
 
 /// Writes a part of the sample `key`, which is a key, `key.field`, or the path of a file of the source.
 pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let manifest = published::require(sink.as_ref())?;
+    let manifest = require(sink.as_ref())?;
     let Found { shard, row, field } = find(sink.as_ref(), &manifest, key, running)?;
     let key = row.key.as_str();
     let part = match (field, part) {

@@ -12,7 +12,7 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, ShardRecord};
 use crate::model::sample::{key, split_extension};
 use crate::source::scan::field_name;
-use crate::state::published;
+use crate::state::published::read_index;
 use crate::store::{Sink, at_once};
 
 /// Indexes read at once where nobody says how many: what hides 100 ms of each.
@@ -135,7 +135,7 @@ fn depth(sink: &dyn Sink, shards: &[&ShardEntry], running: &Running) -> usize {
 
 /// Looks a sample up in one index.
 fn look<'m>(sink: &dyn Sink, shard: &'m ShardEntry, meanings: &[Meaning]) -> Result<Look<'m>> {
-    let file = published::read_index(shard, sink)?.ok_or_else(|| {
+    let file = read_index(shard, sink)?.ok_or_else(|| {
         Error::new(
             Kind::Damage,
             format!(

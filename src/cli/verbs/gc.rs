@@ -7,10 +7,10 @@ use crate::base::error::Result;
 use crate::base::units::{bytes_text, counted, seconds_text};
 use crate::cli::settings::Running;
 use crate::store::{self, Leftover};
-use crate::upkeep::gc::{Found, Rules, collect};
+use crate::upkeep::gc::{RemovalOutcome, RemovalRules, collect};
 
 /// Removes leftovers of `destination`, or says what it would remove.
-pub fn run(destination: &str, rules: &Rules, running: &Running) -> Result<Summary> {
+pub fn run(destination: &str, rules: &RemovalRules, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let found = collect(sink.as_ref(), rules)?;
     Ok(Summary {
@@ -20,7 +20,7 @@ pub fn run(destination: &str, rules: &Rules, running: &Running) -> Result<Summar
     })
 }
 
-fn render(found: &Found, rules: &Rules) -> String {
+fn render(found: &RemovalOutcome, rules: &RemovalRules) -> String {
     let mut out = String::new();
     let verb = if rules.dry_run {
         "would remove"

@@ -6,12 +6,12 @@ use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
 use crate::cli::settings::Running;
-use crate::publish::commit::{add_indexes, commit};
-use crate::publish::readers::{self as index, Described};
-use crate::state::published;
-use crate::state::stored as resume;
+use crate::publish::commit::{add_indexes, commit_snapshot};
+use crate::publish::readers::{Described, splits_of};
+use crate::state::published::load;
+use crate::state::stored::refuse_later;
 use crate::store::{self, Sink};
-use crate::upkeep::adopt as foreign;
+use crate::upkeep::adopt::{Adoption, adopt, foreign_shards, foreign_splits, refuse_unfinished};
 
 /// Adds the indexes of these names to a dataset, and a manifest where there is none.
 pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Summary> {
@@ -21,26 +21,31 @@ pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Sum
 
 /// The same on an opened destination.
 pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
-    resume::refuse_later(sink)?;
+    refuse_later(sink)?;
     sink.sweep()?;
-    let (manifest, done) = match published::load(sink)? {
+    let (manifest, done) = match load(sink)? {
         Some(manifest) => (manifest, "up to date:"),
         None => {
-            foreign::check_foreign(sink)?;
-            let shards = foreign::shards(sink)?;
+            refuse_unfinished(sink)?;
+            let shards = foreign_shards(sink)?;
             if let Some(shard) = shards.first() {
                 let what = Described {
                     recipe: &shard.recipe(),
-                    splits: foreign::splits(&shards),
+                    splits: foreign_splits(&shards),
                     indexes: names,
                     record: &|_| None,
                 };
                 way::check(sink, &what, running)?;
             }
-            let jobs = running.jobs_for(shards.len());
-            let (counters, stop) = (&running.counters, &running.stop);
-            let manifest = foreign::adopt(sink, &shards, jobs, running.replace, (counters, stop))?;
-            (commit(sink, manifest, running.memory)?, "indexed")
+            let manifest = adopt(&Adoption {
+                sink,
+                shards: &shards,
+                jobs: running.jobs_for(shards.len()),
+                replace: running.replace,
+                counters: &running.counters,
+                stop: &running.stop,
+            })?;
+            (commit_snapshot(sink, manifest, running.memory)?, "indexed")
         }
     };
     running.counters.begin("index", 0, 0, 0);
@@ -50,7 +55,7 @@ pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summar
         .collect();
     let what = Described {
         recipe: &manifest.recipe,
-        splits: index::splits(&manifest),
+        splits: splits_of(&manifest),
         indexes: names,
         record: &|shard| records.get(shard).map(|index| (*index).to_owned()),
     };

@@ -11,7 +11,7 @@ use crate::cli::settings::Running;
 use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, label_number};
-use crate::state::published;
+use crate::state::published::require;
 use crate::store;
 
 /// Classes listed by name.
@@ -23,7 +23,7 @@ const WIDEST: usize = 200;
 /// Describes the dataset, or the sample `key`, which is a key or the path of a file of the source.
 pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let manifest = published::require(sink.as_ref())?;
+    let manifest = require(sink.as_ref())?;
     let text = match (key, json) {
         (None, true) => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
         (None, false) => describe(&manifest, destination),

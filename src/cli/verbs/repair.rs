@@ -12,10 +12,11 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
 use crate::source::scan::scan;
-use crate::state::stored::{self as resume, Stored};
+use crate::state::stored::{Stored, claimed, plans, refuse_later, samples, store_beside};
 use crate::store::{self, Sink, Source};
-use crate::upkeep::relist;
-use crate::upkeep::repair::{Images, Mended, Origin, Repair};
+use crate::upkeep::relist::{damaged_lists, relist};
+use crate::upkeep::repair::{Origin, Repair, RepairOutcome, SourceFiles};
+use crate::upkeep::verify::Report;
 
 /// Repairs `destination`, with shards made again from `source`.
 pub fn run(
@@ -35,7 +36,7 @@ pub fn on(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
-    resume::refuse_later(sink)?;
+    refuse_later(sink)?;
     if !dry_run {
         sink.sweep()?;
     }
@@ -48,83 +49,117 @@ pub fn on(
         counters: &running.counters,
         stop: &running.stop,
     };
-    let mut mended = Mended::default();
-    let manifest = repair.manifest(&mut mended)?;
+    let mut outcome = RepairOutcome::default();
+    let manifest = repair.manifest(&mut outcome)?;
     let report = repair.look(&manifest)?;
-    let images = Images::new(|| {
-        let planned = || match unless_damaged(resume::claimed(sink))?.flatten() {
-            Some(id) => planned_source(sink, &id),
-            None => Ok(None),
-        };
-        let location = match source {
-            Some(location) => Some(location.to_owned()),
-            None => planned()?,
-        };
-        match location {
-            Some(location) => store::source(&location, &running.access),
-            None => Err(Error::usage(
-                "only the source has what is lost: add `--source SRC`",
-            )),
-        }
-    });
+    let files = SourceFiles::new(|| open_source(sink, source, running));
     if source.is_some() && !report.findings.is_empty() {
         // A source that was named and cannot be opened is a mistake, not a loss.
-        images.get()?;
+        files.get()?;
     }
+    repair_lists(sink, &manifest, &report, &files, dry_run, &mut outcome)?;
     let mut origin = |plan: &str, shards: &[&ShardEntry]| {
-        let (source, listing) = images.get()?;
-        let (stored, refused) = match resume::plans(sink, &HashSet::from([plan]))?.remove(plan) {
-            Some(stored) => revised(sink, stored, source, listing, shards)?,
-            // Where nothing was added later, the images say what the plan was.
-            None if plan == manifest.plan && !manifest.recipe.labels => {
-                (replanned(sink, source, &manifest)?, BTreeMap::new())
-            }
-            None => {
-                let what = format!("{sink}: its plan {plan} is lost");
-                return Err(Error::new(Kind::Damage, what));
-            }
-        };
-        let budget = running.budget(&stored.plan, source, sink)?;
-        Ok(Origin {
-            source,
-            stored,
-            budget,
-            refused,
-        })
+        origin_of(sink, &manifest, &files, plan, shards, running)
     };
-    let lists = relist::damaged(&report);
-    if dry_run {
-        mended
-            .repaired
-            .extend(lists.iter().map(|name| (*name).to_owned()));
-    } else if !lists.is_empty() {
-        let mut samples = || {
-            if manifest.recipe.labels {
-                return Err(Error::usage(
-                    "labels came from a file, which nothing tells any more",
-                ));
-            }
-            let (source, _) = images.get()?;
-            let rules = rules_of(&manifest.recipe)?;
-            let mut scan = scan(source.list()?, &rules, &source.to_string())?;
-            scan.number_like(&manifest.names.classes);
-            Ok(scan)
-        };
-        for (name, lost) in relist::relist(sink, &manifest, &lists, &mut samples)? {
-            match lost {
-                None => _ = mended.repaired.insert(name),
-                Some(why) => _ = mended.lost.insert(name, why),
-            }
-        }
-    }
-    repair.mend(&manifest, &report, &images, &mut origin, &mut mended)?;
-    if !dry_run && !mended.repaired.is_empty() {
+    repair.mend(&manifest, &report, &files, &mut origin, &mut outcome)?;
+    if !dry_run && !outcome.repaired.is_empty() {
         for finding in repair.look(&manifest)?.findings {
             let what = finding.to_string();
-            mended.lost.entry(finding.object).or_insert(what);
+            outcome.lost.entry(finding.object).or_insert(what);
         }
     }
-    Ok(summary(&mended, &manifest, sink, dry_run))
+    Ok(summary(&outcome, &manifest, sink, dry_run))
+}
+
+/// Opens the source at `location`, or where it was when the plan was made.
+fn open_source(
+    sink: &dyn Sink,
+    location: Option<&str>,
+    running: &Running,
+) -> Result<Box<dyn Source>> {
+    let planned = || match unless_damaged(claimed(sink))?.flatten() {
+        Some(id) => planned_source(sink, &id),
+        None => Ok(None),
+    };
+    let location = match location {
+        Some(location) => Some(location.to_owned()),
+        None => planned()?,
+    };
+    match location {
+        Some(location) => store::source(&location, &running.access),
+        None => Err(Error::usage(
+            "only the source has what is lost: add `--source SRC`",
+        )),
+    }
+}
+
+/// Makes the damaged lists of samples again that belong to stored plans.
+fn repair_lists(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    report: &Report,
+    files: &SourceFiles<'_>,
+    dry_run: bool,
+    outcome: &mut RepairOutcome,
+) -> Result<()> {
+    let lists = damaged_lists(report);
+    if dry_run {
+        let lists = lists.iter().map(|name| (*name).to_owned());
+        outcome.repaired.extend(lists);
+        return Ok(());
+    }
+    if lists.is_empty() {
+        return Ok(());
+    }
+    let mut samples = || {
+        if manifest.recipe.labels {
+            return Err(Error::usage(
+                "labels came from a file, which nothing tells any more",
+            ));
+        }
+        let (source, _) = files.get()?;
+        let rules = rules_of(&manifest.recipe)?;
+        let mut scan = scan(source.list()?, &rules, &source.to_string())?;
+        scan.number_like(&manifest.names.classes);
+        Ok(scan)
+    };
+    for (name, lost) in relist(sink, manifest, &lists, &mut samples)? {
+        match lost {
+            None => _ = outcome.repaired.insert(name),
+            Some(why) => _ = outcome.lost.insert(name, why),
+        }
+    }
+    Ok(())
+}
+
+/// Where the images of these shards are, and the plan of this digest by which they were packed.
+fn origin_of<'f>(
+    sink: &dyn Sink,
+    manifest: &Manifest,
+    files: &'f SourceFiles<'_>,
+    plan: &str,
+    shards: &[&ShardEntry],
+    running: &Running,
+) -> Result<Origin<'f>> {
+    let (source, listing) = files.get()?;
+    let (stored, refused) = match plans(sink, &HashSet::from([plan]))?.remove(plan) {
+        Some(stored) => revised(sink, stored, source, listing, shards)?,
+        // Where nothing was added later, the images say what the plan was.
+        None if plan == manifest.plan && !manifest.recipe.labels => {
+            (replanned(sink, source, manifest)?, BTreeMap::new())
+        }
+        None => {
+            let what = format!("{sink}: its plan {plan} is lost");
+            return Err(Error::new(Kind::Damage, what));
+        }
+    };
+    let budget = running.budget(&stored.plan, source, sink)?;
+    Ok(Origin {
+        source,
+        stored,
+        budget,
+        refused,
+    })
 }
 
 /// A stored plan, with the versions that the files of these shards have now: those of a copy are others. And the shards whose files are
@@ -140,7 +175,7 @@ fn revised(
     let mut planned = Vec::new();
     for (number, shard) in stored.plan.shards.iter().enumerate() {
         if names.contains(shard.name.as_str()) {
-            planned.push((number, resume::samples(sink, &stored, number)?));
+            planned.push((number, samples(sink, &stored, number)?));
         }
     }
     let mut refused = BTreeMap::new();
@@ -202,26 +237,31 @@ fn replanned(sink: &dyn Sink, source: &dyn Source, manifest: &Manifest) -> Resul
             ),
         ));
     }
-    resume::store_beside(sink, &draft)
+    store_beside(sink, &draft)
 }
 
-fn summary(mended: &Mended, manifest: &Manifest, sink: &dyn Sink, dry_run: bool) -> Summary {
+fn summary(
+    outcome: &RepairOutcome,
+    manifest: &Manifest,
+    sink: &dyn Sink,
+    dry_run: bool,
+) -> Summary {
     let mut text = String::new();
     let (did, done) = match dry_run {
         true => ("would repair", "nothing to repair"),
         false => ("repaired", "nothing to repair"),
     };
-    for object in &mended.repaired {
+    for object in &outcome.repaired {
         text.push_str(&format!("{did:13} {object}\n"));
     }
-    for (object, why) in &mended.lost {
+    for (object, why) in &outcome.lost {
         text.push_str(&format!("{:13} {object}: {why}\n", "LOST"));
     }
-    match (mended.repaired.len(), mended.lost.len()) {
+    match (outcome.repaired.len(), outcome.lost.len()) {
         (0, 0) => text.push_str(&format!("{done}: {sink}\n")),
         (n, _) => text.push_str(&format!("{did} {}\n", counted(n as u64, "object"))),
     }
-    let lost = mended.lost.len();
+    let lost = outcome.lost.len();
     let error =
         (lost > 0).then(|| format!("{} cannot be repaired", counted(lost as u64, "object")));
     Summary {
@@ -234,7 +274,7 @@ fn summary(mended: &Mended, manifest: &Manifest, sink: &dyn Sink, dry_run: bool)
         samples: manifest.samples,
         shards: manifest.shards().count() as u64,
         bytes: manifest.bytes,
-        repaired: mended.repaired.iter().cloned().collect(),
+        repaired: outcome.repaired.iter().cloned().collect(),
         error,
         ..Summary::text(text)
     }

@@ -9,7 +9,7 @@ use crate::cli::settings::Running;
 use crate::report::run::Run;
 use crate::report::survey::survey;
 use crate::report::{Dataset, page};
-use crate::state::published;
+use crate::state::published::load;
 use crate::store;
 
 /// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`.
@@ -64,7 +64,7 @@ fn read_run(path: &Path) -> Result<Run> {
 /// What is published at a destination, if anything is.
 fn dataset(destination: &str, running: &Running) -> Result<Option<Dataset>> {
     let sink = store::sink(destination, &running.access)?;
-    let Some(manifest) = published::load(sink.as_ref())? else {
+    let Some(manifest) = load(sink.as_ref())? else {
         return Ok(None);
     };
     survey(

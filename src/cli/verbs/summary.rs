@@ -122,6 +122,16 @@ impl Summary {
     }
 
     fn render(&self) -> String {
+        format!(
+            "{}{}{}",
+            self.dataset_text(),
+            self.remarks_text(),
+            self.effort_text()
+        )
+    }
+
+    /// What there is now, and what changed.
+    fn dataset_text(&self) -> String {
         let mut out = format!(
             "{} {} in {}, {}",
             self.done,
@@ -138,6 +148,12 @@ impl Summary {
         {
             out.push_str(&format!("changes   {}\n", changes.text()));
         }
+        out
+    }
+
+    /// The samples that are worth a line, the first of them.
+    fn remarks_text(&self) -> String {
+        let mut out = String::new();
         let remarks = [("skipped", &self.skipped), ("odd", &self.odd)];
         for (what, remarks) in remarks {
             if remarks.is_empty() {
@@ -151,12 +167,17 @@ impl Summary {
                 out.push_str("  … the rest is in manifest.json\n");
             }
         }
+        out
+    }
+
+    /// How long it took, how fast it was, and what had to be done twice.
+    fn effort_text(&self) -> String {
         let rate = if self.seconds > 0.0 {
             self.bytes_read as f64 / self.seconds
         } else {
             0.0
         };
-        out.push_str(&seconds_text(self.seconds));
+        let mut out = seconds_text(self.seconds);
         if self.bytes_read > 0 {
             out.push_str(&format!(", {}/s", bytes_text(rate as u64)));
         }

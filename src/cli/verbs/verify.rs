@@ -1,7 +1,6 @@
 //! `verify`: re-read a dataset and say what is wrong with it, as a table or as JSON.
 
 use std::fmt::Write;
-
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -14,12 +13,13 @@ use crate::cli::settings::{Partly, Running, rules_of};
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, STATE};
-use crate::plan::budget::{Overhead, divide_verification};
+use crate::plan::budget::{Budget, Overhead, divide_verification};
 use crate::source::scan::scan;
-use crate::state::published;
-use crate::store::{self, Sink};
-use crate::upkeep::verify::{Against, Level, Portion, Report, Verification};
+use crate::state::published::{load, require};
+use crate::store::{self, Sink, Source};
+use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verification};
 
+/// What `--json` prints.
 #[derive(Serialize)]
 struct Json<'a> {
     destination: String,
@@ -104,9 +104,9 @@ pub fn run(
     running: &Running,
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
-    let manifest = published::load(sink.as_ref())?;
+    let manifest = load(sink.as_ref())?;
     if manifest.is_none() && !sink.list(STATE)?.is_empty() {
-        published::require(sink.as_ref())?;
+        require(sink.as_ref())?;
     }
     let source = source
         .map(|location| store::source(location, &running.access))
@@ -120,30 +120,18 @@ pub fn run(
         _ => None,
     };
     let against = match (&source, &scan) {
-        (Some(source), Some(scan)) => Some(Against {
+        (Some(source), Some(scan)) => Some(SourceToCompare {
             source: source.as_ref(),
             scan,
         }),
         _ => None,
     };
-    let shards = || manifest.iter().flat_map(|manifest| manifest.shards());
-    let unpacking = manifest.as_ref().map_or(0, |manifest| {
-        manifest.recipe.compress.memory_bytes()
-            + manifest.recipe.layout().memory_bytes(&manifest.names)
-    });
-    let overhead = Overhead {
-        reads: source.as_ref().map_or(0, |source| source.reads()),
-        bytes: source.as_ref().map_or(0, |source| source.overhead_bytes()),
-        window_bytes: source.as_ref().map_or(0, |source| source.window_bytes()),
-        job_bytes: sink.reading_bytes() + unpacking,
-    };
-    let budget = divide_verification(
-        running.memory,
-        running.jobs_for(shards().count()),
-        overhead,
-        manifest.as_ref().map_or(0, |manifest| manifest.samples),
-        shards().map(|(_, shard)| shard.samples).max().unwrap_or(0),
-        level == Level::Source,
+    let budget = budget(
+        sink.as_ref(),
+        manifest.as_ref(),
+        source.as_deref(),
+        level,
+        running,
     )?;
     let portion = match &manifest {
         Some(manifest) => portion(sink.as_ref(), manifest, part)?,
@@ -166,22 +154,45 @@ pub fn run(
     if let Some(manifest) = manifest.as_ref().filter(|_| part.is_part()) {
         store_cursor(sink.as_ref(), manifest, portion, report.left)?;
     }
-    let text = if json {
-        let whole = Json {
-            destination: sink.to_string(),
-            level,
-            intact: report.findings.is_empty() && report.unknown == 0,
-            report: &report,
-        };
-        let text = serde_json::to_string_pretty(&whole);
-        format!(
-            "{}\n",
-            text.map_err(|error| crate::base::error::Error::failed(error.to_string()))?
-        )
-    } else {
-        render(&report, &sink.to_string(), manifest.as_ref(), level)
+    let destination = sink.to_string();
+    let text = match json {
+        true => render_json(&report, &destination, level)?,
+        false => render(&report, &destination, manifest.as_ref(), level),
     };
-    // What was asked for and could not be done is no success.
+    Ok(summary(&report, destination, text))
+}
+
+/// How many shards are read at once, and what each may hold of the source.
+fn budget(
+    sink: &dyn Sink,
+    manifest: Option<&Manifest>,
+    source: Option<&dyn Source>,
+    level: Level,
+    running: &Running,
+) -> Result<Budget> {
+    let shards = || manifest.iter().flat_map(|manifest| manifest.shards());
+    let unpacking = manifest.map_or(0, |manifest| {
+        manifest.recipe.compress.memory_bytes()
+            + manifest.recipe.layout().memory_bytes(&manifest.names)
+    });
+    let overhead = Overhead {
+        reads: source.map_or(0, |source| source.reads()),
+        bytes: source.map_or(0, |source| source.overhead_bytes()),
+        window_bytes: source.map_or(0, |source| source.window_bytes()),
+        job_bytes: sink.reading_bytes() + unpacking,
+    };
+    divide_verification(
+        running.memory,
+        running.jobs_for(shards().count()),
+        overhead,
+        manifest.map_or(0, |manifest| manifest.samples),
+        shards().map(|(_, shard)| shard.samples).max().unwrap_or(0),
+        level == Level::Source,
+    )
+}
+
+/// What the run comes to. What was asked for and could not be done is no success.
+fn summary(report: &Report, destination: String, text: String) -> Summary {
     let (exit_code, error) = match (report.findings.len(), report.unknown) {
         (0, 0) => (0, None),
         (0, unknown) => (
@@ -192,22 +203,30 @@ pub fn run(
         ),
         (n, _) => (Kind::Damage.exit_code(), Some(counted(n as u64, "finding"))),
     };
-    Ok(Summary {
+    let findings = report.findings.iter().take(FINDINGS);
+    Summary {
         exit_code,
-        destination: Some(sink.to_string()),
+        destination: Some(destination),
         samples: report.samples,
         shards: report.shards,
         bytes: report.bytes,
         bytes_read: report.bytes,
-        findings: report
-            .findings
-            .iter()
-            .take(FINDINGS)
-            .map(ToString::to_string)
-            .collect(),
+        findings: findings.map(ToString::to_string).collect(),
         error,
         ..Summary::text(text)
-    })
+    }
+}
+
+fn render_json(report: &Report, destination: &str, level: Level) -> Result<String> {
+    let whole = Json {
+        destination: destination.to_owned(),
+        level,
+        intact: report.findings.is_empty() && report.unknown == 0,
+        report,
+    };
+    let text = serde_json::to_string_pretty(&whole);
+    let text = text.map_err(|error| Error::failed(error.to_string()))?;
+    Ok(format!("{text}\n"))
 }
 
 fn render(report: &Report, destination: &str, manifest: Option<&Manifest>, level: Level) -> String {

@@ -5,7 +5,7 @@ use crate::cli::settings::Running;
 use crate::model::manifest::Manifest;
 use crate::model::record::index_name;
 use crate::plan::draft::Plan;
-use crate::publish::readers::{self as index, Described};
+use crate::publish::readers::{Described, files_in_the_way, refuse_to_replace};
 use crate::state::published;
 use crate::store::Sink;
 
@@ -13,15 +13,15 @@ use crate::store::Sink;
 pub(super) fn check(sink: &dyn Sink, what: &Described<'_>, running: &Running) -> Result<()> {
     match running.replace {
         true => Ok(()),
-        false => index::refuse(sink, &index::in_the_way(sink, what)?),
+        false => refuse_to_replace(sink, &files_in_the_way(sink, what)?),
     }
 }
 
 /// The same, and removes those that are to be replaced: what is written next takes their place.
 pub(super) fn clear(sink: &dyn Sink, what: &Described<'_>, running: &Running) -> Result<()> {
-    let there = index::in_the_way(sink, what)?;
+    let there = files_in_the_way(sink, what)?;
     if !running.replace {
-        return index::refuse(sink, &there);
+        return refuse_to_replace(sink, &there);
     }
     for name in there {
         tracing::warn!("{sink}/{name}: replaced");

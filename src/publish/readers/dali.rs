@@ -4,9 +4,10 @@
 
 use std::fmt::Write;
 
-use super::{Exporter, stem};
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::model::record::ShardRecord;
+use crate::publish::readers::exporter::Exporter;
+use crate::publish::readers::paths::stem;
 
 pub(super) struct Dali;
 
@@ -65,7 +66,7 @@ fn members(record: &ShardRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::readers::vector;
+    use crate::publish::readers::exporter::vector;
 
     #[test]
     fn the_published_index_comes_out_byte_for_byte() {

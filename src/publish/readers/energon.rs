@@ -5,11 +5,13 @@
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use super::{Common, Exporter, Facts, File, Splits, json, plain_tar};
 use crate::base::error::{Error, Result};
 use crate::model::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::model::recipe::Recipe;
 use crate::model::record::ShardRecord;
+use crate::publish::readers::exporter::{Exporter, NamedFile, Splits};
+use crate::publish::readers::facts::{Common, Facts};
+use crate::publish::readers::paths::{json, plain_tar};
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
@@ -123,7 +125,7 @@ impl Exporter for Energon {
         [INFO, SPLIT, DATASET].map(str::to_owned).into()
     }
 
-    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
+    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<NamedFile>> {
         let info = Info {
             energon_version: VERSION,
             shard_counts: Counts(manifest),
@@ -189,7 +191,7 @@ impl Exporter for Sqlite {
         &self,
         manifest: &Manifest,
         records: &mut dyn Iterator<Item = Result<ShardRecord>>,
-    ) -> Option<Result<Vec<File>>> {
+    ) -> Option<Result<Vec<NamedFile>>> {
         Some(database(manifest, records))
     }
 
@@ -201,7 +203,7 @@ impl Exporter for Sqlite {
 fn database(
     manifest: &Manifest,
     records: &mut dyn Iterator<Item = Result<ShardRecord>>,
-) -> Result<Vec<File>> {
+) -> Result<Vec<NamedFile>> {
     let failed = |error: rusqlite::Error| Error::failed(format!("index.sqlite: {error}"));
     let connection = rusqlite::Connection::open_in_memory().map_err(failed)?;
     connection
@@ -269,7 +271,7 @@ fn uuid(plan: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::readers::vector;
+    use crate::publish::readers::exporter::vector;
 
     #[test]
     fn the_published_offsets_come_out_byte_for_byte() {

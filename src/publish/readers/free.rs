@@ -3,27 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{Exporter, directory, exporter};
 use crate::base::error::{Error, Result, unless_damaged};
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR};
 use crate::model::recipe::Recipe;
 use crate::model::record::ShardRecord;
+use crate::publish::readers::exporter::{Exporter, Splits};
+use crate::publish::readers::exporter_of;
+use crate::publish::readers::paths::directory;
 use crate::store::Sink;
 
 /// Files named in a message.
 const NAMED: usize = 5;
-
-/// Names of the shards of a dataset in order, by split.
-pub type Splits<'a> = BTreeMap<&'a str, Vec<&'a str>>;
-
-/// The shards of a manifest.
-pub fn splits(manifest: &Manifest) -> Splits<'_> {
-    let mut splits = Splits::new();
-    for (split, shard) in manifest.shards() {
-        splits.entry(split).or_default().push(&shard.name);
-    }
-    splits
-}
 
 /// What is to be described, and to which readers.
 pub struct Described<'a> {
@@ -39,19 +29,19 @@ pub struct Described<'a> {
 
 /// Names of the files there that these indexes would be written over, though no snapshot knows them and, of those that describe one
 /// shard, though they are not what would be written.
-pub fn in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
+pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
     let mut exporters: Vec<&dyn Exporter> = Vec::new();
     for name in what.indexes {
-        exporters.push(exporter(name)?);
+        exporters.push(exporter_of(name)?);
     }
     if exporters.is_empty() {
         return Ok(Vec::new());
     }
-    let mut there: BTreeSet<String> = BTreeSet::new();
+    let mut in_the_way: BTreeSet<String> = BTreeSet::new();
     for exporter in &exporters {
         for name in exporter.dataset_files(what.recipe, &what.splits) {
             if sink.get(&name)?.is_some() {
-                there.insert(name);
+                in_the_way.insert(name);
             }
         }
     }
@@ -66,11 +56,11 @@ pub fn in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> 
             }
         }
     }
-    if there.is_empty() && of_shards.is_empty() {
+    if in_the_way.is_empty() && of_shards.is_empty() {
         return Ok(Vec::new());
     }
     let known = known(sink)?;
-    there.retain(|name| !known.contains(name));
+    in_the_way.retain(|name| !known.contains(name));
     of_shards.retain(|name, _| !known.contains(name));
     for (name, (shard, exporter)) in of_shards {
         // A run that was killed before its snapshot left it, if it is what this would write.
@@ -85,14 +75,14 @@ pub fn in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> 
         };
         let made = record.map(|record| exporter.shard(&record));
         if made.is_none() || sink.get(&name)?.map(Vec::from) != made {
-            there.insert(name);
+            in_the_way.insert(name);
         }
     }
-    Ok(there.into_iter().collect())
+    Ok(in_the_way.into_iter().collect())
 }
 
 /// Refuses to write over files of somebody else.
-pub fn refuse(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
+pub fn refuse_to_replace(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
     if in_the_way.is_empty() {
         return Ok(());
     }

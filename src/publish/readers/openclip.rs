@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Exporter, Facts, File, Splits, base, directory, json, timm};
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
 use crate::model::recipe::Recipe;
+use crate::publish::readers::exporter::{Exporter, NamedFile, Splits};
+use crate::publish::readers::facts::Facts;
+use crate::publish::readers::paths::{base, directory, json};
+use crate::publish::readers::timm::check_webdataset;
 
 const SIZES: &str = "sizes.json";
 
@@ -16,7 +19,7 @@ pub(super) struct OpenClip;
 
 impl Exporter for OpenClip {
     fn check(&self, recipe: &Recipe) -> Result<(), String> {
-        timm::check_webdataset(recipe, "OpenCLIP")
+        check_webdataset(recipe, "OpenCLIP")
     }
 
     fn dataset_files(&self, _: &Recipe, splits: &Splits<'_>) -> Vec<String> {
@@ -26,7 +29,7 @@ impl Exporter for OpenClip {
         dirs.into_iter().map(file).collect()
     }
 
-    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
+    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<NamedFile>> {
         let mut sizes: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
         for (_, shard) in manifest.shards() {
             let beside = sizes.entry(directory(&shard.name)).or_default();

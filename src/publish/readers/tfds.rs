@@ -5,11 +5,13 @@
 
 use serde_json::{Map, Value, json as value};
 
-use super::{Exporter, Facts, File, Splits, json};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format, Missing, Recipe};
+use crate::publish::readers::exporter::{Exporter, NamedFile, Splits};
+use crate::publish::readers::facts::Facts;
+use crate::publish::readers::paths::json;
 
 /// Bytes that frame a record.
 const FRAME_BYTES: u64 = 16;
@@ -52,7 +54,7 @@ impl Exporter for Tfds {
         vec![INFO.to_owned(), FEATURE_FILE.to_owned(), label_file(recipe)]
     }
 
-    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<File>> {
+    fn dataset(&self, manifest: &Manifest, facts: &Facts) -> Result<Vec<NamedFile>> {
         let refused = |what: String| {
             Err(Error::usage(format!(
                 "--index tfds: {what}, or drop this index"
@@ -60,7 +62,8 @@ impl Exporter for Tfds {
         };
         for split in &manifest.splits {
             let names: Vec<_> = split.shards.iter().map(|s| s.name.as_str()).collect();
-            super::check_names("tfds", &split.name, &names)?;
+            self.check_names(&split.name, &names)
+                .map_err(|why| Error::usage(format!("--index tfds: {why}")))?;
         }
         if manifest.recipe.missing == Missing::Keep && !manifest.names.sidecars.is_empty() {
             return refused(

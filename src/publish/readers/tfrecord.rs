@@ -2,9 +2,11 @@
 //!
 //! Source: tfrecord 1.14.6 `tfrecord/tools/tfrecord2idx.py`. Its reader cannot load an index of a single line.
 
-use super::{Exporter, dali, stem};
 use crate::model::recipe::{Compression, Format, Recipe};
 use crate::model::record::ShardRecord;
+use crate::publish::readers::dali::records;
+use crate::publish::readers::exporter::Exporter;
+use crate::publish::readers::paths::stem;
 
 pub(super) struct TfIndex;
 
@@ -26,6 +28,6 @@ impl Exporter for TfIndex {
     }
 
     fn shard(&self, record: &ShardRecord) -> Vec<u8> {
-        dali::records(record).into_bytes()
+        records(record).into_bytes()
     }
 }

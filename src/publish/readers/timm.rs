@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Exporter, Facts, File, Splits, common_directory, json, splits};
 use crate::base::error::Result;
 use crate::model::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::model::recipe::{Compression, Format, Recipe};
+use crate::publish::readers::exporter::{Exporter, NamedFile, Splits, splits_of};
+use crate::publish::readers::facts::Facts;
+use crate::publish::readers::paths::{common_directory, json};
 
 const INFO: &str = "_info.json";
 
@@ -50,8 +52,8 @@ impl Exporter for Timm {
         vec![format!("{}{INFO}", common_directory(splits))]
     }
 
-    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
-        let dir = common_directory(&splits(manifest));
+    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<NamedFile>> {
+        let dir = common_directory(&splits_of(manifest));
         fn split<'a>(split: &'a SplitEntry, dir: &str) -> (&'a str, Split<'a>) {
             let named = |shard: &'a ShardEntry| &shard.name[dir.len()..];
             let info = Split {

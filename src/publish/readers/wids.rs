@@ -5,10 +5,12 @@
 
 use serde::Serialize;
 
-use super::{Exporter, Facts, File, Splits, json, plain_tar};
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
 use crate::model::recipe::Recipe;
+use crate::publish::readers::exporter::{Exporter, NamedFile, Splits};
+use crate::publish::readers::facts::Facts;
+use crate::publish::readers::paths::{json, plain_tar};
 
 pub(super) struct Wids;
 
@@ -41,7 +43,7 @@ impl Exporter for Wids {
         splits.keys().map(|split| file_name(split)).collect()
     }
 
-    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<File>> {
+    fn dataset(&self, manifest: &Manifest, _: &Facts) -> Result<Vec<NamedFile>> {
         let file = |split: &crate::model::manifest::SplitEntry| {
             let shard = |shard: &'_ crate::model::manifest::ShardEntry| {
                 (shard.name.clone(), shard.samples, shard.bytes)

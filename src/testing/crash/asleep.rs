@@ -178,7 +178,7 @@ fn a_run_that_finds_everything_published_puts_right_what_lies_beside_the_manifes
 fn a_card_and_a_sample_type_that_were_edited_stay_through_runs_and_publications() {
     let world = World::local(&Data::grown());
     world.succeeds(EARLY);
-    let edited = [beside::CARD, ".nv-meta/dataset.yaml"];
+    let edited = [CARD, ".nv-meta/dataset.yaml"];
     world.fill(
         &edited
             .map(|name| (name.to_owned(), "by hand".into()))

@@ -561,7 +561,7 @@ impl Destination {
     }
 
     /// Nothing of ours is left that is old and that nobody can want. Said here in another way than there.
-    fn assert_clean(&self, rules: &Rules, context: &str) {
+    fn assert_clean(&self, rules: &RemovalRules, context: &str) {
         let older_than = rules.older_than.as_secs();
         let (mut names, mut digests) = (HashSet::new(), HashSet::new());
         let there: Vec<u64> = self
@@ -789,8 +789,8 @@ fn object(name: &str) -> ObjectName {
     ObjectName::new(name).unwrap()
 }
 
-fn rules(random: &mut fastrand::Rng) -> Rules {
-    Rules {
+fn rules(random: &mut fastrand::Rng) -> RemovalRules {
+    RemovalRules {
         older_than: Duration::from_secs(random.u64(1..4) * PATIENCE),
         keep: random.bool().then(|| random.usize(1..4)),
         dry_run: false,

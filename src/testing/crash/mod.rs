@@ -31,11 +31,12 @@ use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, sn
 use crate::model::policy::Policy;
 use crate::model::recipe::{Cut, Format, Recipe, Schema};
 use crate::plan::worker::Worker;
-use crate::publish::companions as beside;
-use crate::publish::readers as index;
+use crate::publish::card::{CARD, render_card};
+use crate::publish::companions::{SUMS, sha256_sums};
+use crate::publish::readers::files_of_dataset;
 use crate::store::{self, Access, S3Options, Sink};
 use crate::testing::faulty_store::{Disk, Fate, Faulty, Level};
-use crate::upkeep::gc::{Rules, collect};
+use crate::upkeep::gc::{RemovalRules, collect};
 use shardpack_fixtures::s3_server::{Fault, Kind as Wrong, Options, Server};
 
 /// Names with contents.
@@ -350,7 +351,7 @@ impl World {
         let mut planning = self.data.planning(seed);
         let done = match verb {
             Verb::Collect => {
-                let rules = Rules {
+                let rules = RemovalRules {
                     older_than: Duration::ZERO,
                     keep: Some(1),
                     dry_run: false,
@@ -413,7 +414,7 @@ impl World {
     fn collects(&self) {
         let fate = Fate::good(Level::Operations);
         let running = self.running(&fate);
-        let rules = Rules {
+        let rules = RemovalRules {
             older_than: Duration::ZERO,
             keep: None,
             dry_run: false,
@@ -535,10 +536,10 @@ fn assert_newest(tree: &Tree, context: &str) {
         let there = tree.get(name).map(|there| crc_text(crc32fast::hash(there)));
         assert_eq!(there.as_ref(), Some(crc32), "{context}: {name} of {newest}");
     }
-    let sums = beside::sums(&manifest).unwrap();
-    assert!(tree[beside::SUMS] == sums, "{context}: sums of {newest}");
-    let card = crate::publish::card::render(&manifest);
-    assert!(tree[beside::CARD] == card, "{context}: card of {newest}");
+    let sums = sha256_sums(&manifest).unwrap();
+    assert!(tree[SUMS] == sums, "{context}: sums of {newest}");
+    let card = render_card(&manifest);
+    assert!(tree[CARD] == card, "{context}: card of {newest}");
 }
 
 /// A reader sees the old dataset or the new one: whichever the manifest is of, all of it is there.
@@ -560,9 +561,9 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
     // What lies beside a manifest is written between its snapshot and itself, and names no file that is not there.
     let next = published(after);
     let is_next = actual.contains_key(&snapshot_name(next.snapshot));
-    let wide = index::of_dataset(&next).into_iter();
+    let wide = files_of_dataset(&next).into_iter();
     let names = wide.map(|file| file.name.as_str());
-    let beside: Vec<&str> = names.chain([beside::CARD, beside::SUMS]).collect();
+    let beside: Vec<&str> = names.chain([CARD, SUMS]).collect();
     let ahead = |file: &String| {
         is_next && beside.contains(&file.as_str()) && actual.get(file) == after.get(file)
     };

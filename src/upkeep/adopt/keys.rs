@@ -11,6 +11,13 @@ use crate::store::Sink;
 /// Keys named in a message.
 const NAMED: usize = 5;
 
+/// A hash that is met in two shards, by their numbers.
+struct SharedHash {
+    hash: u64,
+    first: u32,
+    second: u32,
+}
+
 /// Hashes of all keys, each with the number of its shard.
 #[derive(Default)]
 pub(super) struct Keys(Mutex<Vec<(u64, u32)>>);
@@ -30,18 +37,23 @@ impl Keys {
     pub(super) fn check(&self, sink: &dyn Sink, shards: &[&str], indexes: &[String]) -> Result<()> {
         let mut keys = self.lock();
         keys.sort_unstable();
-        let mut twice: Vec<(u64, u32, u32)> = keys
+        let mut twice: Vec<SharedHash> = keys
             .windows(2)
             .filter(|pair| pair[0].0 == pair[1].0)
-            .map(|pair| (pair[0].0, pair[0].1, pair[1].1))
+            .map(|pair| SharedHash {
+                hash: pair[0].0,
+                first: pair[0].1,
+                second: pair[1].1,
+            })
             .collect();
         *keys = Vec::new();
         // Shard by shard, so that few indexes are read; equal hashes of unequal keys are possible, and no mistake.
-        twice.sort_unstable_by_key(|&(hash, a, b)| (a, b, hash));
+        twice.sort_unstable_by_key(|shared| (shared.first, shared.second, shared.hash));
         let mut named = Vec::new();
         let mut equal = 0;
-        for same in twice.chunk_by(|x, y| (x.1, x.2) == (y.1, y.2)) {
-            let (a, b) = (same[0].1 as usize, same[0].2 as usize);
+        let shards_of = |shared: &SharedHash| (shared.first, shared.second);
+        for same in twice.chunk_by(|x, y| shards_of(x) == shards_of(y)) {
+            let (a, b) = (same[0].first as usize, same[0].second as usize);
             if named.len() == NAMED {
                 equal += same.len();
                 continue;
@@ -73,15 +85,11 @@ impl Keys {
 }
 
 /// The keys of a shard that have these hashes.
-fn keys_of(
-    sink: &dyn Sink,
-    index: &str,
-    hashes: &[(u64, u32, u32)],
-) -> Result<BTreeMap<u64, String>> {
+fn keys_of(sink: &dyn Sink, index: &str, hashes: &[SharedHash]) -> Result<BTreeMap<u64, String>> {
     let file = sink
         .get(index)?
         .ok_or_else(|| Error::failed(format!("{sink}/{index}: it vanished")))?;
-    let wanted: HashSet<u64> = hashes.iter().map(|(hash, ..)| *hash).collect();
+    let wanted: HashSet<u64> = hashes.iter().map(|shared| shared.hash).collect();
     let keys = ShardRecord::decode_keys(index, &file)?;
     let hashed = keys.into_iter().map(|key| (key_hash(&key), key));
     Ok(hashed.filter(|(hash, _)| wanted.contains(hash)).collect())

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::base::error::{Error, Result};
 use crate::format::compress::packed_as;
 use crate::format::tfrecord::begins_record;
-use crate::model::recipe::{Compression, Format};
+use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe};
 use crate::store::{Sink, at_once};
 
 /// First bytes of a file that tell what it is.
@@ -43,6 +43,28 @@ pub struct ForeignShard {
     pub format: Format,
     /// Its compression, by its first bytes or its name.
     pub compress: Compression,
+}
+
+impl ForeignShard {
+    /// What is known of how it was made.
+    pub fn recipe(&self) -> Recipe {
+        foreign_recipe(self.format, self.compress, Cut::Shards(1))
+    }
+}
+
+/// What is known of how shards were made: their layout, and nothing else.
+pub(super) fn foreign_recipe(format: Format, compress: Compression, cut: Cut) -> Recipe {
+    Recipe {
+        name: "dataset".to_owned(),
+        format,
+        foreign: true,
+        compress,
+        missing: Missing::Keep,
+        order: Order::Listed,
+        cut,
+        allow_empty: true,
+        ..Recipe::default()
+    }
 }
 
 /// How a file of this name is to be read; `None` if it is no shard.
@@ -87,7 +109,7 @@ pub(super) fn without_kind(name: &str) -> String {
 }
 
 /// Whether a file of this name is a shard of this layout, as far as names tell.
-pub fn is_shard(name: &str, format: Format) -> bool {
+pub fn is_foreign_shard(name: &str, format: Format) -> bool {
     kind(name).is_some_and(|(other, _)| other == format)
 }
 
@@ -103,7 +125,7 @@ fn otherwise(head: &[u8]) -> Option<&'static str> {
 /// The shards in a directory that has no manifest, sorted by name.
 ///
 /// Files that are called shards and are of a format that this program does not walk are an error that names them.
-pub fn shards(sink: &dyn Sink) -> Result<Vec<ForeignShard>> {
+pub fn foreign_shards(sink: &dyn Sink) -> Result<Vec<ForeignShard>> {
     let shard = |(name, bytes): (String, u64)| {
         let (format, compress) = kind(&name)?;
         Some(ForeignShard {

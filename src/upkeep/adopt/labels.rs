@@ -6,20 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::kind::ForeignShard;
-use super::walk::{MAX_CLASSES, Walked};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::model::recipe::Format;
 use crate::model::record::{NO_LABEL, SampleRecord, ShardRecord};
 use crate::store::Sink;
+use crate::upkeep::adopt::kind::ForeignShard;
+use crate::upkeep::adopt::walk::{MAX_CLASSES, Walked};
 
 /// Lists of labels that TFDS keeps, for the features that are looked at.
 const LISTS: [&str; 2] = ["label.labels.txt", "image.class.label.labels.txt"];
 
 /// What a shard says of its classes. Shards of a shuffled dataset all say the same, and share it.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ShardLabels {
     /// Names by number.
     classes: Arc<BTreeMap<u32, String>>,
     /// Names of samples that have no number, sorted.
@@ -34,7 +34,7 @@ pub(super) struct Said {
 
 /// How the labels of a dataset are named.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub(super) struct DatasetLabels {
     /// A list of labels and its name, where one lies beside the shards.
     list: Option<(String, Vec<String>)>,
     shared: Mutex<Shared>,
@@ -46,7 +46,7 @@ struct Shared {
     named: HashSet<Arc<Vec<String>>>,
 }
 
-impl Labels {
+impl DatasetLabels {
     /// Looks for a list of labels beside the first shard, and at the root.
     pub(super) fn read(sink: &dyn Sink, first: &ForeignShard) -> Result<Self> {
         let mut labels = Self::default();
@@ -77,7 +77,7 @@ impl Labels {
     }
 
     /// Keeps what a walked shard says, whose record this is.
-    pub(super) fn hear(&self, walked: Walked, record: &ShardRecord) -> Said {
+    pub(super) fn of_shard(&self, walked: Walked, record: &ShardRecord) -> ShardLabels {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         fn share<T: Eq + std::hash::Hash>(known: &mut HashSet<Arc<T>>, value: T) -> Arc<T> {
             if let Some(known) = known.get(&value) {
@@ -91,7 +91,7 @@ impl Labels {
         let labels = rows.iter().map(|row| row.label);
         let labelled = labels.filter(|&label| label != NO_LABEL);
         let number = labelled.clone().count();
-        Said {
+        ShardLabels {
             classes: share(&mut shared.classes, walked.classes),
             named: share(&mut shared.named, walked.named),
             examples: walked.examples,
@@ -105,12 +105,12 @@ impl Labels {
         &self,
         sink: &dyn Sink,
         shards: &[&str],
-        said: &[&Said],
+        said: &[&ShardLabels],
     ) -> Result<Vec<String>> {
         fn first<'a>(
             shards: &[&'a str],
-            said: &[&'a Said],
-            of: fn(&Said) -> Option<&String>,
+            said: &[&'a ShardLabels],
+            of: fn(&ShardLabels) -> Option<&String>,
         ) -> Option<(&'a str, &'a String)> {
             let mut found = shards.iter().zip(said);
             found.find_map(|(shard, said)| Some((*shard, of(said)?)))
@@ -161,7 +161,7 @@ impl Labels {
 }
 
 /// The names of labels up to this: those that shards say, and the number where they say none.
-fn by_number(said: &[&Said], count: u32) -> Vec<String> {
+fn by_number(said: &[&ShardLabels], count: u32) -> Vec<String> {
     let mut names: BTreeMap<u32, &String> = BTreeMap::new();
     for (label, class) in said.iter().flat_map(|said| said.classes.iter()) {
         names.entry(*label).or_insert(class);

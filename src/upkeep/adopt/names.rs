@@ -1,9 +1,32 @@
-//! Names that follow from those of shards: of their indexes, and what begins keys of samples that have none of their own. Each is the
-//! shortest that tells all shards of a dataset apart.
+//! Names that follow from those of shards: of their splits and indexes, and what begins keys of samples that have none of their own.
+//! The last two are the shortest that tell all shards of a dataset apart.
 
 use std::collections::HashSet;
 
-use super::kind::without_kind;
+use crate::model::record::index_name;
+use crate::publish::readers::Splits;
+use crate::source::scan::{ONLY_SPLIT, SPLIT_NAMES};
+use crate::upkeep::adopt::kind::{ForeignShard, without_kind};
+
+/// The shards of a directory by their splits, in order.
+pub fn foreign_splits(shards: &[ForeignShard]) -> Splits<'_> {
+    let mut splits = Splits::new();
+    for shard in shards {
+        splits
+            .entry(split_of(&shard.name))
+            .or_default()
+            .push(&shard.name);
+    }
+    splits
+}
+
+/// The split that a shard's name speaks of.
+pub(super) fn split_of(name: &str) -> &str {
+    let words = name.split(|c: char| !c.is_ascii_alphabetic());
+    let mut known = words.filter(|word| SPLIT_NAMES.contains(word));
+    // The last one: a directory may be called anything.
+    known.next_back().unwrap_or(ONLY_SPLIT)
+}
 
 /// The first of these lists that has no name twice, or else the last.
 fn first_unique<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {
@@ -20,7 +43,7 @@ fn first_unique<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {
 
 /// Index names by shard: after the file alone where that is enough, after the whole path where two files have one name.
 pub(super) fn index_names(shards: &[&str]) -> Vec<String> {
-    let plain = |shard: &&str| crate::model::record::index_name(shard);
+    let plain = |shard: &&str| index_name(shard);
     let whole = |shard: &&str| format!("index/{}.parquet", shard.replace('/', "--"));
     let numbered = |number: usize| format!("index/{number:06}.parquet");
     first_unique([
@@ -85,5 +108,12 @@ mod tests {
             key_beginnings(&["x.tfrecord", "x.record"]),
             ["x.tfrecord", "x.record"]
         );
+    }
+
+    #[test]
+    fn splits_are_known_by_their_names() {
+        assert_eq!(split_of("data/train-000000.tar"), "train");
+        assert_eq!(split_of("train/x-val-0.tar"), "val");
+        assert_eq!(split_of("00000.tar"), ONLY_SPLIT);
     }
 }

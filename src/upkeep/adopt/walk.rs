@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use super::recipe;
 use crate::base::error::{Error, Result};
 use crate::format::RecipeLayout as _;
 use crate::format::compress::{Raw, unpack};
 use crate::format::{Finding, Visit};
 use crate::model::recipe::{Compression, Cut, Format};
 use crate::model::record::{NO_LABEL, SampleRecord};
+use crate::upkeep::adopt::kind::{ForeignShard, foreign_recipe};
 
 /// Labels beyond this are taken for damage, not for classes, and as many names for texts.
 pub(super) const MAX_CLASSES: u32 = 1_000_000;
@@ -37,6 +37,14 @@ pub struct Walked {
     pub(super) examples: (Option<String>, Option<String>),
     /// Places of names in the order in which they came.
     places: HashMap<String, u32>,
+}
+
+impl ForeignShard {
+    /// Walks it, however much it unpacks to. `keys` begins the keys of samples that have none of their own.
+    pub fn walk(&self, keys: &str, reader: impl Read + Send) -> Result<Walked> {
+        let kind = (self.format, self.compress);
+        walk_foreign(&self.name, keys, kind, reader, u64::MAX - 1)
+    }
 }
 
 impl Walked {
@@ -113,7 +121,7 @@ impl<R: Read> Read for Counted<R> {
 
 /// Walks the shard `name` of this layout and compression. `keys` begins the keys of samples that have none of their own. `most`
 /// bounds what it unpacks to; what it says of itself is not believed.
-pub fn walk(
+pub fn walk_foreign(
     name: &str,
     keys: &str,
     (format, compress): (Format, Compression),
@@ -127,7 +135,7 @@ pub fn walk(
         inner: unpack(compress, raw.clone(), most)?,
         bytes: 0,
     };
-    let layout = recipe(format, compress, Cut::Shards(1)).layout();
+    let layout = foreign_recipe(format, compress, Cut::Shards(1)).layout();
     let walk = layout
         .walk(name, keys, &mut unpacked, &mut walked)
         .and_then(|()| std::io::copy(&mut unpacked, &mut std::io::sink()));

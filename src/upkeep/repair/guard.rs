@@ -13,8 +13,8 @@ use bytes::Bytes;
 use crate::base::checksum::{crc_from_text, crc_text};
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
-use crate::publish::card;
-use crate::publish::companions as beside;
+use crate::publish::card::{CARD, render_card};
+use crate::publish::companions::{SUMS, sha256_sums};
 use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
 
 /// Length and CRC-32 of an object.
@@ -58,10 +58,8 @@ impl<'a> Guard<'a> {
             Some((name.clone(), (bytes, crc_from_text(crc32)?)))
         };
         // These follow from the manifest.
-        let sums = beside::sums(manifest).map(|sums| (beside::SUMS, sums));
-        let rendered = sums
-            .into_iter()
-            .chain([(beside::CARD, card::render(manifest))]);
+        let sums = sha256_sums(manifest).map(|sums| (SUMS, sums));
+        let rendered = sums.into_iter().chain([(CARD, render_card(manifest))]);
         let rendered = rendered.map(|(name, text)| {
             let sum = (text.len() as u64, crc32fast::hash(text.as_bytes()));
             (name.to_owned(), sum)
@@ -137,7 +135,7 @@ impl fmt::Display for Guard<'_> {
 impl Sink for Guard<'_> {
     fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>> {
         let write = !self.dry_run && !self.intact.contains(name);
-        Ok(Box::new(Guarded {
+        Ok(Box::new(GuardedWriter {
             inner: write.then(|| self.sink.create(name, bytes)).transpose()?,
             name: name.to_owned(),
             published: self.published.get(name).copied(),
@@ -220,7 +218,7 @@ impl Sink for Guard<'_> {
 }
 
 /// An object being made again. Its writer leaves nothing behind when it is dropped.
-struct Guarded {
+struct GuardedWriter {
     /// `None` where nothing is to be written.
     inner: Option<Box<dyn ShardWriter>>,
     name: String,
@@ -229,7 +227,7 @@ struct Guarded {
     offered: Arc<Mutex<Offered>>,
 }
 
-impl Write for Guarded {
+impl Write for GuardedWriter {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let n = match &mut self.inner {
             Some(inner) => inner.write(data)?,
@@ -244,7 +242,7 @@ impl Write for Guarded {
     }
 }
 
-impl ShardWriter for Guarded {
+impl ShardWriter for GuardedWriter {
     fn commit(self: Box<Self>, crc32: u32) -> Result<()> {
         let made = (self.bytes, crc32);
         let same = judge(&self.offered, &self.name, self.published.as_ref(), made);

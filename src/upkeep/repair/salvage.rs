@@ -96,13 +96,13 @@ impl<'a> Remains<'a> {
 /// Reads contents in the order in which they lie.
 pub(super) struct Cursor<'a> {
     of: Remains<'a>,
-    open: Option<Opened<'a>>,
+    open: Option<UnpackedStretch<'a>>,
     /// Where unpacking ended early, of what was opened last.
     ends_at: Option<u64>,
 }
 
 /// A stretch of a shard that is unpacked from its beginning.
-struct Opened<'a> {
+struct UnpackedStretch<'a> {
     scanner: Scanner<'a>,
     /// Where it begins, in the unpacked shard.
     start: u64,
@@ -111,7 +111,7 @@ struct Opened<'a> {
     ended: bool,
 }
 
-impl Opened<'_> {
+impl UnpackedStretch<'_> {
     fn position(&self) -> u64 {
         self.start + self.scanner.position()
     }
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Opens the stretch that holds what is at `offset`.
-    fn begin(&self, frame: Option<FrameRecord>, offset: u64) -> Result<Opened<'a>> {
+    fn begin(&self, frame: Option<FrameRecord>, offset: u64) -> Result<UnpackedStretch<'a>> {
         let Remains {
             sink,
             compress,
@@ -171,7 +171,7 @@ impl<'a> Cursor<'a> {
         };
         let pieces = Ranges::new(sink, &record.shard, at, end.min(bytes));
         let unpacked = unpack(compress, pieces, record.unpacked_bytes())?;
-        Ok(Opened {
+        Ok(UnpackedStretch {
             scanner: Scanner::new(unpacked),
             start,
             frame,
@@ -213,7 +213,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// One content, read when a packer asks for it: contents lie one after the other, and a packer asks in that order.
-pub(super) struct Later<'c, 'a> {
+pub(super) struct LazyContent<'c, 'a> {
     cursor: &'c RefCell<Cursor<'a>>,
     row: &'c SampleRecord,
     field: &'c FieldRecord,
@@ -222,7 +222,7 @@ pub(super) struct Later<'c, 'a> {
     piece: Buffer,
 }
 
-impl<'c, 'a> Later<'c, 'a> {
+impl<'c, 'a> LazyContent<'c, 'a> {
     pub(super) fn new(
         cursor: &'c RefCell<Cursor<'a>>,
         row: &'c SampleRecord,
@@ -263,7 +263,7 @@ impl<'c, 'a> Later<'c, 'a> {
     }
 }
 
-impl Pieces for Later<'_, '_> {
+impl Pieces for LazyContent<'_, '_> {
     fn next_piece(&mut self) -> Result<Option<&Buffer>> {
         let most = usize::try_from(self.left).unwrap_or(SCAN_BYTES);
         let mut piece = std::mem::take(&mut self.piece);

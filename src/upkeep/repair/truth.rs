@@ -5,23 +5,33 @@
 
 use std::collections::HashSet;
 
-use super::guard::Guard;
+use bytes::Bytes;
+
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::record::{Footer, Remark, index_name};
-use crate::publish::readers as index;
-use crate::state::stored as resume;
+use crate::publish::readers::{export_readers, reader_names};
+use crate::state::stored::plans;
 use crate::store::{Sink, at_once};
+use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::verify::not_as_planned;
 
 /// Indexes held at once.
 const INDEXES: usize = 16;
 
 /// A copy of a manifest, and the bytes it was read from.
-pub(super) struct Copy<'t> {
-    pub(super) manifest: &'t Manifest,
-    pub(super) text: &'t [u8],
+pub(super) struct ManifestCopy {
+    pub(super) manifest: Manifest,
+    pub(super) text: Bytes,
+}
+
+impl ManifestCopy {
+    /// Reads the object of this name; `None` where it is damaged.
+    pub(super) fn decode(sink: &dyn Sink, name: &str, text: Bytes) -> Result<Option<Self>> {
+        let manifest = unless_damaged(Manifest::decode(&format!("{sink}/{name}"), &text))?;
+        Ok(manifest.map(|manifest| Self { manifest, text }))
+    }
 }
 
 /// What the rest of a destination tells of a copy of its manifest.
@@ -72,9 +82,9 @@ impl Verdict {
 
 /// Compares a copy of a manifest with everything that tells of what was published. Reader indexes that hold every row may take up to
 /// `memory` bytes.
-pub(super) fn judge(sink: &dyn Sink, copy: &Copy<'_>, memory: u64) -> Result<Verdict> {
-    let Copy { manifest, text } = *copy;
-    if manifest.encode()? != text {
+pub(super) fn judge(sink: &dyn Sink, copy: &ManifestCopy, memory: u64) -> Result<Verdict> {
+    let ManifestCopy { manifest, text } = copy;
+    if manifest.encode()? != *text {
         return Ok(Verdict::contradicted("it is not written as manifests are"));
     }
     let sums = |of: fn(&ShardEntry) -> u64| manifest.shards().map(|(_, shard)| of(shard)).sum();
@@ -120,7 +130,7 @@ fn against_plans(
         .map(|(_, shard)| manifest.plan_of(shard))
         .chain([manifest.plan.as_str()])
         .collect();
-    let plans = resume::plans(sink, &digests)?;
+    let plans = plans(sink, &digests)?;
     // A plan that is lost says nothing; its digest is in every index.
     let Some(stored) = plans.get(&manifest.plan) else {
         verdict.unknown_plan = true;
@@ -137,8 +147,13 @@ fn against_plans(
     Ok(findings.first().map(|finding| finding.what.clone()))
 }
 
-/// What a sound index says of its shard and of itself.
-type Said = Option<(Footer, u64, String)>;
+/// What a sound index says of its shard, and what it is itself.
+struct IndexStatement {
+    footer: Footer,
+    /// Length of the index in bytes.
+    bytes: u64,
+    crc32: String,
+}
 
 fn against_indexes(
     sink: &dyn Sink,
@@ -146,21 +161,30 @@ fn against_indexes(
     verdict: &mut Verdict,
 ) -> Result<Option<String>> {
     let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
-    let said = at_once(
+    let statements = at_once(
         sink.requests().min(INDEXES),
         &shards,
-        |shard| -> Result<Said> {
+        |shard| -> Result<Option<IndexStatement>> {
             let Some(file) = sink.get(&shard.index)? else {
                 return Ok(None);
             };
             let footer = unless_damaged(Footer::of_file(&shard.index, &file))?;
             let crc32 = crc_text(crc32fast::hash(&file));
-            Ok(footer.map(|footer| (footer, file.len() as u64, crc32)))
+            Ok(footer.map(|footer| IndexStatement {
+                footer,
+                bytes: file.len() as u64,
+                crc32,
+            }))
         },
     )?;
     let (mut skipped, mut odd): (Vec<&Remark>, Vec<&Remark>) = (Vec::new(), Vec::new());
-    for (shard, said) in shards.iter().zip(&said) {
-        let Some((footer, bytes, crc32)) = said else {
+    for (shard, statement) in shards.iter().zip(&statements) {
+        let Some(IndexStatement {
+            footer,
+            bytes,
+            crc32,
+        }) = statement
+        else {
             verdict.unknown.insert(shard.name.clone());
             continue;
         };
@@ -176,7 +200,7 @@ fn against_indexes(
         skipped.extend(&footer.skipped);
         odd.extend(&footer.odd);
     }
-    let all = said.iter().all(Option::is_some);
+    let all = statements.iter().all(Option::is_some);
     if all && (!manifest.skipped.iter().eq(skipped) || !manifest.odd.iter().eq(odd)) {
         let what = "its lists of skipped and odd samples are not those of the indexes";
         return Ok(Some(what.to_owned()));
@@ -199,12 +223,12 @@ fn against_readers(
     readers.dedup();
     if let Some(name) = readers
         .iter()
-        .find(|name| !index::names().any(|known| known == name.as_str()))
+        .find(|name| !reader_names().any(|known| known == name.as_str()))
     {
         return Ok(Some(format!("there is no reader index `{name}`")));
     }
     let nowhere = Guard::new(sink, manifest, true);
-    match index::export(&nowhere, manifest, &readers, memory) {
+    match export_readers(&nowhere, manifest, &readers, memory) {
         Ok(made) if made.entries == manifest.indexes => Ok(None),
         Ok(_) => Ok(Some(
             "its reader indexes are not those of its shards".to_owned(),

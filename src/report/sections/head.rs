@@ -1,0 +1,138 @@
+//! Top and bottom of a page: what it is about, and the numbers that matter most.
+
+use crate::base::units::{bytes_text, count_text, counted, seconds_text};
+use crate::report::amounts::per_second;
+use crate::report::dataset::Dataset;
+use crate::report::html::text;
+use crate::report::page::Page;
+use crate::report::run::Run;
+use crate::report::sections::outcome::verdict;
+
+const STYLE: &str = include_str!("../page.css");
+
+/// One number of the first row of a page.
+struct Tile {
+    name: &'static str,
+    value: String,
+    /// What is written small beside it; may be empty.
+    note: String,
+}
+
+impl Tile {
+    fn new(name: &'static str, value: String, note: String) -> Self {
+        Self { name, value, note }
+    }
+}
+
+/// Begins the page: its title, and the tiles.
+pub(in crate::report) fn begin(page: &mut Page, dataset: Option<&Dataset>, run: Option<&Run>) {
+    let place = dataset
+        .map(|dataset| dataset.destination.clone())
+        .or_else(|| run.and_then(|run| run.destination.clone()))
+        .unwrap_or_default();
+    let name = dataset.map_or_else(|| place.clone(), |dataset| dataset.name.clone());
+    let name = match (name.as_str(), run) {
+        ("", Some(run)) => run.verb.clone(),
+        _ => name,
+    };
+    page.out.put(format_args!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><title>{} – shardpack report</title><style>{STYLE}</style></head><body><header><h1><bdi>{}</bdi></h1>",
+        text(&name),
+        text(&name)
+    ));
+    if let Some(run) = run {
+        let (word, class) = verdict(run.exit_code);
+        page.out.put(format_args!(
+            "<span class=\"badge {class}\">{} {word}</span>",
+            text(&run.verb)
+        ));
+    }
+    if let Some(dataset) = dataset {
+        page.out.put(format_args!(
+            "<span class=\"badge\">published, snapshot {}</span>",
+            dataset.snapshot
+        ));
+    }
+    page.out.raw("<p class=\"soft\">");
+    if !place.is_empty() && place != name {
+        page.out.put(format_args!("<code>{}</code> ", text(&place)));
+    }
+    if let Some(run) = run.filter(|run| !run.started_at.is_empty()) {
+        page.out
+            .put(format_args!(" · run of {}", text(&run.started_at)));
+    }
+    page.out.raw("</p></header><main>");
+    let mut tiles = Vec::new();
+    if let Some(dataset) = dataset {
+        tiles.extend(dataset_tiles(dataset));
+    } else if let Some(run) = run.filter(|run| run.samples + run.shards > 0) {
+        let (samples, shards) = (count_text(run.samples), count_text(run.shards));
+        tiles.push(Tile::new("samples", samples, String::new()));
+        tiles.push(Tile::new("shards", shards, bytes_text(run.bytes)));
+    }
+    tiles.extend(run.into_iter().flat_map(run_tiles));
+    if tiles.is_empty() {
+        return;
+    }
+    page.out.raw("<dl class=\"tiles\">");
+    for Tile { name, value, note } in tiles {
+        page.out.put(format_args!(
+            "<div><dt>{name}</dt><dd>{} <small>{}</small></dd></div>",
+            text(&value),
+            text(&note)
+        ));
+    }
+    page.out.raw("</dl>");
+}
+
+fn dataset_tiles(dataset: &Dataset) -> [Tile; 4] {
+    let splits = dataset.splits.len() as u64;
+    let shards = dataset.shards();
+    let mean = dataset.bytes as f64 / (shards as f64).max(1.0);
+    let each = format!("{} each", bytes_text(mean as u64));
+    let classes = count_text(dataset.classes.len() as u64);
+    [
+        Tile::new(
+            "samples",
+            count_text(dataset.samples),
+            counted(splits, "split"),
+        ),
+        Tile::new("classes", classes, String::new()),
+        Tile::new("size", bytes_text(dataset.bytes), dataset.format.clone()),
+        Tile::new("shards", count_text(shards as u64), each),
+    ]
+}
+
+fn run_tiles(run: &Run) -> Vec<Tile> {
+    let bytes = run.history.timeline.last().map_or(0, |last| last.bytes);
+    let read = match bytes {
+        0 => String::new(),
+        _ => format!("{} read", bytes_text(bytes)),
+    };
+    let mut tiles = vec![Tile::new("time", seconds_text(run.seconds), read)];
+    if bytes > 0 {
+        let busiest = run.history.phases.iter().max_by_key(|phase| phase.bytes);
+        let (bytes, seconds) = busiest.map_or((0, 0.0), |phase| (phase.bytes, phase.seconds));
+        let name = busiest.map_or("", |phase| phase.name.as_str());
+        let speed = per_second(bytes, seconds);
+        tiles.push(Tile::new("speed", speed, format!("during {name}")));
+    }
+    tiles
+}
+
+/// Ends the page.
+pub(in crate::report) fn end(page: &mut Page, dataset: Option<&Dataset>, run: Option<&Run>) {
+    page.out.raw("</main><footer><p>");
+    if let Some(dataset) = dataset {
+        page.out
+            .put(format_args!("plan <code>{}</code> · ", text(&dataset.plan)));
+    }
+    let version = run.and_then(|run| run.setup.as_ref());
+    if let Some(setup) = version {
+        page.out
+            .put(format_args!("run by shardpack {} · ", text(&setup.version)));
+    }
+    page.out.raw(
+        "quantiles are right to 0.5 % · this page stands alone and loads nothing</p></footer></body></html>\n",
+    );
+}

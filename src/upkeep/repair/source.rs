@@ -1,0 +1,64 @@
+//! Where a repair gets images from: the source, opened only when something is lost that nothing else has.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use crate::base::error::{Error, Kind, Result};
+use crate::model::listing::Listing;
+use crate::model::manifest::ShardEntry;
+use crate::plan::budget::Budget;
+use crate::state::stored::Stored;
+use crate::store::Source;
+
+/// Opens the source, or says why there is none.
+pub type OpenSource<'a> = dyn Fn() -> Result<Box<dyn Source>> + 'a;
+
+/// A source and its files.
+type Opened = (Box<dyn Source>, Listing);
+
+/// The source's files, opened and listed when the first is needed.
+pub struct SourceFiles<'a> {
+    open: Box<OpenSource<'a>>,
+    opened: OnceCell<Result<Opened, (Kind, String)>>,
+}
+
+impl<'a> SourceFiles<'a> {
+    /// Those of the source that `open` gives.
+    pub fn new(open: impl Fn() -> Result<Box<dyn Source>> + 'a) -> Self {
+        Self {
+            open: Box::new(open),
+            opened: OnceCell::new(),
+        }
+    }
+
+    /// The source and its files as they are now. What failed once is not tried again.
+    pub fn get(&self) -> Result<(&dyn Source, &Listing)> {
+        let open = || {
+            let source = (self.open)()?;
+            let listing = source.list()?;
+            Ok((source, listing))
+        };
+        let opened = self
+            .opened
+            .get_or_init(|| open().map_err(|error: Error| (error.kind(), error.to_string())));
+        match opened {
+            Ok((source, listing)) => Ok((source.as_ref(), listing)),
+            Err((kind, what)) => Err(Error::new(*kind, what.clone())),
+        }
+    }
+}
+
+/// Where the images are, and the plan by which they were packed.
+pub struct Origin<'a> {
+    /// Where samples come from.
+    pub source: &'a dyn Source,
+    /// The plan, with the versions that the files have now.
+    pub stored: Stored,
+    /// What each packer may hold.
+    pub budget: Budget,
+    /// Shards that cannot be packed again, each with the reason.
+    pub refused: BTreeMap<String, String>,
+}
+
+/// Finds the origin of shards of the plan with this digest.
+pub type FindOrigin<'f, 'o> = dyn FnMut(&str, &[&ShardEntry]) -> Result<Origin<'o>> + 'f;
