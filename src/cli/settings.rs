@@ -28,6 +28,7 @@ use crate::model::sample::SourcePath;
 use crate::plan::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::plan::draft::Plan;
 use crate::plan::worker::Worker;
+use crate::publish::layout::layout;
 use crate::publish::readers as index;
 use crate::source::labels::Labels;
 use crate::source::scan::Rules;
@@ -756,10 +757,10 @@ pub(crate) fn running(
             memory,
             fsync: !args.no_fsync,
             s3: s3(&args.s3)?,
-            network: Default::default(),
-            steps: Default::default(),
+            layout: layout(),
             counters: Arc::clone(counters),
             stop: stop.clone(),
+            ..Access::default()
         },
         counters: Arc::clone(counters),
         stop: stop.clone(),

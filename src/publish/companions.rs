@@ -16,7 +16,7 @@ use crate::model::manifest::{
 };
 use crate::publish::card;
 use crate::publish::readers::{self as index, File};
-use crate::store::{Kept, Sink, at_once};
+use crate::store::{Sink, StoredChecksum, at_once};
 
 /// `sha256sum -c` reads it.
 pub const SUMS: &str = "SHA256SUMS";
@@ -241,7 +241,7 @@ fn is_it(file: &IndexFile, (name, content): &File) -> bool {
 
 /// Whether an object of this content is there; asks the store where that knows, and holds no large one.
 fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<bool> {
-    if let Kept::Crc32(there) = sink.kept(name)? {
+    if let StoredChecksum::Crc32(there) = sink.stored_checksum(name)? {
         return Ok(crc_text(there) == crc32);
     }
     if bytes <= HELD_BYTES {

@@ -3,4 +3,5 @@
 pub mod card;
 pub mod commit;
 pub mod companions;
+pub mod layout;
 pub mod readers;

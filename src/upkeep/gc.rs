@@ -19,7 +19,7 @@ use crate::publish::companions::{CARD, SUMS};
 use crate::publish::readers as index;
 use crate::state::published;
 use crate::state::stored::{self as resume, Part};
-use crate::store::{Aged, Leftover, Sink, at_once};
+use crate::store::{Leftover, ObjectMeta, Sink, at_once};
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +79,9 @@ pub struct KnownPlan {
 #[derive(Debug, Default)]
 pub struct Garbage<'a> {
     /// Old enough, each with what it is, by stages: all of a stage go before the next begins.
-    pub old: BTreeMap<Stage, Vec<(&'a Aged, &'static str)>>,
+    pub old: BTreeMap<Stage, Vec<(&'a ObjectMeta, &'static str)>>,
     /// Too young.
-    pub young: Vec<(&'a Aged, &'static str)>,
+    pub young: Vec<(&'a ObjectMeta, &'static str)>,
 }
 
 /// When something is removed: nothing may name what is gone, and a plan names its shards until they are.
@@ -102,7 +102,7 @@ pub enum Stage {
 /// Finds what nothing needs and removes what the rules allow.
 pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
     let leftovers = sink.leftovers()?;
-    let objects = sink.aged("")?;
+    let objects = sink.list_with_ages("")?;
     if leftovers.is_empty() && objects.is_empty() {
         tracing::warn!("{sink} holds nothing: is it the right place?");
     }
@@ -110,7 +110,7 @@ pub fn collect(sink: &dyn Sink, rules: &Rules) -> Result<Found> {
     let known = known(sink, &objects, rules)?;
     discard(sink, leftovers, &known, rules, &mut found)?;
     let garbage = garbage(&objects, &known, rules.older_than);
-    let leftover = |(object, what): &(&Aged, &'static str)| Leftover {
+    let leftover = |(object, what): &(&ObjectMeta, &'static str)| Leftover {
         name: object.name.clone(),
         what,
         bytes: Some(object.bytes),
@@ -184,10 +184,10 @@ impl KnownPlan {
 }
 
 /// Reads what the destination says of itself; `objects` were listed before.
-fn known(sink: &dyn Sink, objects: &[Aged], rules: &Rules) -> Result<Known> {
+fn known(sink: &dyn Sink, objects: &[ObjectMeta], rules: &Rules) -> Result<Known> {
     let manifest = published::load(sink)?;
     // Listed once more, after the manifest: whatever was published and overtaken since then is among them.
-    let numbers = snapshots(&sink.aged(SNAPSHOT_DIR)?);
+    let numbers = snapshots(&sink.list_with_ages(SNAPSHOT_DIR)?);
     let mut known = Known {
         dropped: dropped(&numbers, manifest.as_ref().map(|m| m.snapshot), rules),
         ..Known::default()
@@ -276,7 +276,7 @@ fn plan(sink: &dyn Sink, id: &str) -> Result<Option<(String, KnownPlan)>> {
 }
 
 /// The snapshots among these objects, by number, with their ages.
-fn snapshots(objects: &[Aged]) -> BTreeMap<u64, Duration> {
+fn snapshots(objects: &[ObjectMeta]) -> BTreeMap<u64, Duration> {
     objects
         .iter()
         .filter_map(|object| Some((snapshot_number(&object.name)?, object.age)))
@@ -309,13 +309,13 @@ fn dropped(
 /// one claimed last, one claimed not long ago, and every one that goes on from what is published now or was until not long ago, because
 /// its workers may still be at it. Of plans that those go on from, what a repair needs to tell the history stays. A plan that nobody
 /// claimed is needed until somebody else has claimed its number.
-pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> Garbage<'a> {
+pub fn garbage<'a>(objects: &'a [ObjectMeta], known: &Known, older_than: Duration) -> Garbage<'a> {
     let mut garbage = Garbage::default();
-    let mut add = |stage: Stage, object: &'a Aged, what: &'static str| match object.age < older_than
-    {
-        true => garbage.young.push((object, what)),
-        false => garbage.old.entry(stage).or_default().push((object, what)),
-    };
+    let mut add =
+        |stage: Stage, object: &'a ObjectMeta, what: &'static str| match object.age < older_than {
+            true => garbage.young.push((object, what)),
+            false => garbage.old.entry(stage).or_default().push((object, what)),
+        };
     let ages: HashMap<&str, Duration> = objects
         .iter()
         .map(|object| (object.name.as_str(), object.age))
@@ -369,7 +369,7 @@ pub fn garbage<'a>(objects: &'a [Aged], known: &Known, older_than: Duration) -> 
         }
     }
     let history = history(known, &live);
-    let mut plans: BTreeMap<&str, Vec<(&Aged, Part)>> = BTreeMap::new();
+    let mut plans: BTreeMap<&str, Vec<(&ObjectMeta, Part)>> = BTreeMap::new();
     for object in objects {
         if let Some((id, part)) = resume::plan_file(&object.name) {
             plans.entry(id).or_default().push((object, part));

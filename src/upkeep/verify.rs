@@ -31,7 +31,7 @@ use crate::publish::readers as index;
 use crate::source::scan::{Entry, Scan};
 use crate::state::published;
 use crate::state::stored::{self as resume, Stored};
-use crate::store::{Kept, Sink, Source, at_once};
+use crate::store::{Sink, Source, StoredChecksum, at_once};
 use crate::upkeep::adopt as foreign;
 
 /// How deep a verification looks; each level includes those before it.
@@ -542,9 +542,9 @@ impl Verification<'_> {
         if self.level >= Level::Head
             && let Some(crc32) = &stored.samples_crc32
         {
-            let there = match (self.level, self.sink.kept(&name)?) {
-                (Level::Head, Kept::Crc32(there)) => Some(there),
-                (Level::Head, Kept::Nothing) => None,
+            let there = match (self.level, self.sink.stored_checksum(&name)?) {
+                (Level::Head, StoredChecksum::Crc32(there)) => Some(there),
+                (Level::Head, StoredChecksum::Unknown) => None,
                 _ => {
                     let read = Scanner::new(self.sink.open(&name)?).drain();
                     Some(read.map_err(|error| Error::io(&name, error))?.1)
@@ -607,8 +607,8 @@ impl Verification<'_> {
         let depth = self.jobs.max(self.sink.requests());
         let findings = at_once(depth, &manifest.indexes, |file| {
             self.stop.check()?;
-            let crc32 = match (self.level, self.sink.kept(&file.name)) {
-                (Level::Head, Ok(Kept::Crc32(crc32))) => crc32,
+            let crc32 = match (self.level, self.sink.stored_checksum(&file.name)) {
+                (Level::Head, Ok(StoredChecksum::Crc32(crc32))) => crc32,
                 _ => match self.sink.get(&file.name)? {
                     Some(content) if content.len() as u64 == file.bytes => {
                         crc32fast::hash(&content)
@@ -795,15 +795,15 @@ impl Verification<'_> {
         let mut findings = Vec::new();
         let mut unknown = 0;
         for (name, bytes, expected) in objects {
-            match self.sink.kept(name)? {
-                Kept::Readable => return Ok(false),
-                Kept::Nothing => unknown += 1,
-                Kept::Crc32(crc32) if crc_text(crc32) != *expected => findings.push(
+            match self.sink.stored_checksum(name)? {
+                StoredChecksum::ReadInstead => return Ok(false),
+                StoredChecksum::Unknown => unknown += 1,
+                StoredChecksum::Crc32(crc32) if crc_text(crc32) != *expected => findings.push(
                     Finding::new(name, "content, by the crc32 that the store keeps")
                         .range(0, bytes)
                         .values(expected, crc_text(crc32)),
                 ),
-                Kept::Crc32(_) => {}
+                StoredChecksum::Crc32(_) => {}
             }
         }
         self.counters.shard(&shard.name, shard.bytes, shard.samples);

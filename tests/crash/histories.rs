@@ -18,7 +18,7 @@ use crate::model::name::ObjectName;
 use crate::model::record::index_name;
 use crate::plan::draft::{Base, PLAN_KIND, Plan, ShardPlan};
 use crate::state::stored::{Part, Stored, claim_name, plan_file};
-use crate::store::{Aged, Kept, Leftover, ShardWriter};
+use crate::store::{Leftover, ObjectMeta, ShardWriter, StoredChecksum};
 
 /// Histories when nothing is said.
 const HISTORIES: u64 = 10_000;
@@ -729,10 +729,10 @@ impl Sink for Shop<'_> {
         not_asked()
     }
 
-    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
+    fn list_with_ages(&self, prefix: &str) -> Result<Vec<ObjectMeta>> {
         Ok(self.call(|there| {
             let now = there.now;
-            let aged = |(name, (time, content)): (&String, &(u64, Bytes))| Aged {
+            let aged = |(name, (time, content)): (&String, &(u64, Bytes))| ObjectMeta {
                 name: name.clone(),
                 bytes: content.len() as u64,
                 age: Duration::from_secs(now - time),
@@ -763,7 +763,7 @@ impl Sink for Shop<'_> {
         not_asked()
     }
 
-    fn kept(&self, _: &str) -> Result<Kept> {
+    fn stored_checksum(&self, _: &str) -> Result<StoredChecksum> {
         not_asked()
     }
 

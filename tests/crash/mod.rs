@@ -33,6 +33,7 @@ use crate::model::policy::Policy;
 use crate::model::recipe::{Cut, Format, Recipe, Schema};
 use crate::plan::worker::Worker;
 use crate::publish::companions as beside;
+use crate::publish::layout::layout;
 use crate::publish::readers as index;
 use crate::store::s3_server::{Fault, Kind as Wrong, Options, Server};
 use crate::store::{self, Access, S3Options, Sink};
@@ -305,6 +306,7 @@ impl World {
             open_files: 64,
             memory: 256 << 20,
             fsync: true,
+            layout: layout(),
             steps: fate.steps(&self.disk),
             ..Access::default()
         };

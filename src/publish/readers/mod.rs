@@ -153,6 +153,10 @@ pub trait Exporter: Send + Sync {
     fn shard(&self, _record: &ShardRecord) -> Vec<u8> {
         Vec::new()
     }
+    /// Directories below the root of a dataset that this index has for itself.
+    fn directories(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Whether people complete this file of it, so that what they wrote stays.
     fn is_for_people(&self, _file: &str) -> bool {
         false
@@ -189,6 +193,19 @@ pub fn shard_files(shard: &str) -> impl Iterator<Item = String> {
     EXPORTERS
         .iter()
         .filter_map(move |(_, exporter)| exporter.shard_file(shard))
+}
+
+/// Directories that indexes have for themselves, each once.
+pub fn directories() -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for (_, exporter) in EXPORTERS {
+        for directory in exporter.directories() {
+            if !found.contains(directory) {
+                found.push(*directory);
+            }
+        }
+    }
+    found
 }
 
 fn exporter(name: &str) -> Result<&'static dyn Exporter> {

@@ -7,8 +7,8 @@ use aws_sdk_s3::types::EncodingType;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::Location;
 use super::connection::Connection;
+use super::location::Location;
 use super::trouble::Trouble;
 use crate::base::error::{Error, Result};
 use crate::base::text::show;

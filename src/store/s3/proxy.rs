@@ -6,8 +6,8 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
-use super::client::without_secrets;
 use super::credentials::environment;
+use super::message::without_secrets;
 use crate::base::error::{Error, Result};
 
 /// Where container agents tell whom to ask for credentials.
