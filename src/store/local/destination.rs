@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::paths::{LOST_FOUND, each_file, real};
-use super::steps::Steps;
-use super::temporary::{Temporary, is_temporary, temporary_name, was_removed};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::base::unique;
 use crate::model::name::check_name;
 use crate::store::Access;
+use crate::store::local::paths::{LOST_FOUND, each_file, real};
+use crate::store::local::steps::Steps;
+use crate::store::local::temporary::{Temporary, is_temporary, temporary_name, was_removed};
 
 /// The directory of a dataset.
 #[derive(Clone)]

@@ -4,11 +4,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::destination::{Destination, age};
-use super::paths::{each_file, is_of_the_data};
-use super::temporary::{is_temporary, lock_of_the_dead, machine, made_on, name_to_get};
 use crate::base::error::{Error, Result};
 use crate::store::Leftover;
+use crate::store::local::destination::{Destination, age};
+use crate::store::local::paths::{each_file, is_of_the_data};
+use crate::store::local::temporary::{
+    is_temporary, lock_of_the_dead, machine, made_on, name_to_get,
+};
 
 /// Removes those that runs of this machine left in the root and in `directories`; gives their number.
 pub(super) fn sweep(destination: &Destination, directories: &[&str]) -> Result<u64> {
@@ -100,4 +102,26 @@ fn each_own_file(
             .map_err(|error| Error::io(destination.label(directory), error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Access;
+
+    #[test]
+    fn only_the_root_and_the_directories_that_were_named_are_looked_at() {
+        let root = tempfile::tempdir().unwrap();
+        let temporary = ".x.tar.0123456789ab-00112233445566778899aabbccddeeff.tmp";
+        for directory in ["", "own", "own/deep", "other"] {
+            let directory = root.path().join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join(temporary), "").unwrap();
+        }
+        let location = root.path().to_str().unwrap();
+        let destination = Destination::open(location, &Access::default()).unwrap();
+        let found = leftovers(&destination, &["own", "absent"]).unwrap();
+        let names: Vec<_> = found.iter().map(|left| left.name.as_str()).collect();
+        assert_eq!(names, ["own/deep/x.tar", "own/x.tar", "x.tar"]);
+    }
 }

@@ -9,14 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::look::{LookedAt, Place, look_at};
-use super::paths::is_of_the_data;
-use super::steps::Steps;
 use crate::base::error::{Error, Result, reason};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::text::show;
 use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::model::sample::SourcePath;
+use crate::store::local::look::{LookedAt, Place, look_at};
+use crate::store::local::paths::is_of_the_data;
+use crate::store::local::steps::Steps;
 
 /// Directory entries looked at in one piece of work.
 const CHUNK_ENTRIES: usize = 2048;

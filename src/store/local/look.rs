@@ -8,12 +8,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::paths::{holds_nothing, is_of_the_data, mtime};
-use super::steps::Steps;
 use crate::base::error::{Error, Kind, Result, reason};
 use crate::base::text::show;
 use crate::model::listing::{Dir, Problem, ProblemKind};
 use crate::model::sample::{SourcePath, Version};
+use crate::store::local::paths::{holds_nothing, is_of_the_data, mtime};
+use crate::store::local::steps::Steps;
 
 /// A directory being listed and those it lies in, to find symbolic links that lead back.
 pub(super) struct Place {

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::look::name_of_directory;
-use super::paths::{holds_nothing, mtime};
-use super::steps::Steps;
 use crate::base::buffer::{Buffer, Buffers};
 use crate::base::error::{Error, Kind, Result, reason};
 use crate::model::sample::{FilePath, SourcePath, Version};
+use crate::store::local::look::name_of_directory;
+use crate::store::local::paths::{holds_nothing, mtime};
+use crate::store::local::steps::Steps;
 
 /// The directory of a source.
 pub(super) struct SourceRoot {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::destination::Destination;
-use super::temporary::Temporary;
 use crate::base::error::{Error, Result};
 use crate::store::ShardWriter;
+use crate::store::local::destination::Destination;
+use crate::store::local::temporary::Temporary;
 
 /// Written bytes after which the disk is set to work, so that the fsync at the end finds little to do.
 const WRITE_BACK_BYTES: u64 = 16 << 20;

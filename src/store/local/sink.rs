@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 
-use super::destination::{Destination, age};
-use super::leftovers;
-use super::shard::LocalShard;
-use super::temporary::place_if_absent;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
+use crate::store::local::destination::{Destination, age};
+use crate::store::local::leftovers;
+use crate::store::local::shard::LocalShard;
+use crate::store::local::temporary::place_if_absent;
 use crate::store::{Access, Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum, scheme};
 
 /// A dataset on a file system.

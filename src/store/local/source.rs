@@ -5,15 +5,15 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 
-use super::list::Walk;
-use super::read::{Reading, SourceRoot};
-use super::steps::Steps;
 use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::text::show;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
+use crate::store::local::list::Walk;
+use crate::store::local::read::{Reading, SourceRoot};
+use crate::store::local::steps::Steps;
 use crate::store::{Access, Source};
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::steps::Steps;
+use crate::store::local::steps::Steps;
 
 /// A file being written under a temporary name, locked as ours. Dropped before it got its own name, it is removed.
 pub(super) struct Temporary {

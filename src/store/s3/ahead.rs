@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use super::connection::Connection;
-use super::read::{Object, Span, read};
-use super::trouble::Trouble;
 use crate::base::buffer::{Buffer, Buffers};
 use crate::base::error::Error;
 use crate::base::reactor::Pending;
+use crate::store::s3::connection::Connection;
+use crate::store::s3::read::{Object, Span, read};
+use crate::store::s3::trouble::Trouble;
 
 /// How a large object is read: in ranges of so many bytes, so many of them ahead of the reader.
 #[derive(Clone, Copy)]

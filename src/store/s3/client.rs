@@ -15,13 +15,13 @@ use aws_sdk_s3::config::{
 };
 use aws_types::service_config::ServiceConfigKey;
 
-use super::credentials::{Keeper, Profiles};
-use super::message::without_secrets;
-use super::options::S3Options;
-use super::proxy::Proxy;
-use super::tls::{http_client, trust};
-use super::watch::{Clock, Watched};
 use crate::base::error::{Error, Result};
+use crate::store::s3::credentials::{Keeper, Profiles};
+use crate::store::s3::message::without_secrets;
+use crate::store::s3::options::S3Options;
+use crate::store::s3::proxy::Proxy;
+use crate::store::s3::tls::{http_client, trust};
+use crate::store::s3::watch::{Clock, Watched};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// What every other client assumes too; a bucket elsewhere says where it is.
@@ -105,7 +105,8 @@ async fn shared(options: &S3Options, http: SharedHttpClient) -> SdkConfig {
     loader.load().await
 }
 
-/// The same for S3. What the library would do by itself about failed and slow requests and about checksums is off: it is done here.
+/// The same for S3; `named` if the server is not AWS's own. What the library would do by itself about failed and slow requests and about
+/// checksums is off: it is done here.
 fn config(options: &S3Options, shared: &SdkConfig, named: bool) -> Builder {
     let mut config = Builder::from(shared)
         .retry_config(RetryConfig::disabled())

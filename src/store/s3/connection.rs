@@ -13,20 +13,20 @@ use aws_sdk_s3::types::RequestPayer;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::client::Server;
-use super::credentials::Keeper;
-use super::hedge::Latencies;
-use super::link::{FIRST_DOWN, FIRST_UP, Link, Share};
-use super::options::S3Options;
-use super::pace::Pace;
-use super::tls::speaks_tls;
-use super::trouble::{Cause, Trouble};
-use super::watch::{Clock, watched};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::{Pending, promise};
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::store::Access;
+use crate::store::s3::client::Server;
+use crate::store::s3::credentials::Keeper;
+use crate::store::s3::hedge::Latencies;
+use crate::store::s3::link::{FIRST_DOWN, FIRST_UP, Link, Share};
+use crate::store::s3::options::S3Options;
+use crate::store::s3::pace::Pace;
+use crate::store::s3::tls::speaks_tls;
+use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::watch::{Clock, watched};
 
 /// Reads at once when nothing is said: at 150 ms each, 512 reads of 110 KB are 346 MB/s and 64 are 45.
 const READS: usize = 512;

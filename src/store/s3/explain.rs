@@ -1,7 +1,7 @@
 //! What went wrong with a request, said to a person: what it was about, what happened, and what to do.
 
-use super::trouble::{Cause, Trouble};
 use crate::base::error::{Error, Kind};
+use crate::store::s3::trouble::{Cause, Trouble};
 
 /// The status by which a proxy asks who is there.
 const PROXY_AUTH: u16 = 407;

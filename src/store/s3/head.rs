@@ -2,10 +2,10 @@
 
 use aws_sdk_s3::types::{ChecksumMode, ChecksumType};
 
-use super::connection::Connection;
-use super::location::Location;
-use super::read::ACTION;
-use super::trouble::Trouble;
+use crate::store::s3::connection::Connection;
+use crate::store::s3::location::Location;
+use crate::store::s3::read::ACTION;
+use crate::store::s3::trouble::Trouble;
 
 /// Metadata that tells an upload of ours from another one of the same name.
 pub(super) const TOKEN: &str = "shardpack-token";

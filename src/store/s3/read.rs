@@ -10,11 +10,11 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::ChecksumMode;
 
-use super::connection::Connection;
-use super::location::Location;
-use super::trouble::{Cause, Trouble};
-use super::watch;
 use crate::base::buffer::{Buffer, Buffers};
+use crate::store::s3::connection::Connection;
+use crate::store::s3::location::Location;
+use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::watch;
 
 /// Largest object that is read in one request.
 const MOST_BYTES: usize = 1 << 30;

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use super::ahead::{Ahead, AheadReader};
-use super::connection::Connection;
-use super::head::{Head, head};
-use super::list::{Key, flat};
-use super::location::{Location, SCHEME};
-use super::read::{self, Object, PAST_END, Span, read};
-use super::trouble::Trouble;
-use super::unfinished::unfinished_uploads;
-use super::write::{self, How, Put, S3Shard, Writes};
 use crate::base::buffer::Buffers;
 use crate::base::error::{Error, Kind, Result};
 use crate::model::name::check_name;
+use crate::store::s3::ahead::{Ahead, AheadReader};
+use crate::store::s3::connection::Connection;
+use crate::store::s3::head::{Head, head};
+use crate::store::s3::list::{Key, flat};
+use crate::store::s3::location::{Location, SCHEME};
+use crate::store::s3::read::{self, Object, PAST_END, Span, read};
+use crate::store::s3::trouble::Trouble;
+use crate::store::s3::unfinished::unfinished_uploads;
+use crate::store::s3::write::{self, How, Put, S3Shard, Writes};
 use crate::store::{Access, Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum};
 
 /// Below this much one request is quicker than several.

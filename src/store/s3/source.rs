@@ -4,16 +4,16 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::connection::Connection;
-use super::list::tree;
-use super::location::Location;
-use super::read::{ACTION, Object, Span, read};
-use super::trouble::Trouble;
 use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, Version};
+use crate::store::s3::connection::Connection;
+use crate::store::s3::list::tree;
+use crate::store::s3::location::Location;
+use crate::store::s3::read::{ACTION, Object, Span, read};
+use crate::store::s3::trouble::Trouble;
 use crate::store::{Access, Source};
 
 /// Memory of a read that waits for its place: its task, and the promise that it has given. A unit test measures it.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
-use super::credentials::Unavailable;
-use super::message::{chain, short};
+use crate::store::s3::credentials::Unavailable;
+use crate::store::s3::message::{chain, short};
 
 /// Attempts at reading what arrives damaged.
 const CORRUPT_ATTEMPTS: u32 = 6;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::location::Location;
-use super::trouble::Trouble;
 use crate::base::error::{Error, Result};
 use crate::store::Leftover;
+use crate::store::s3::connection::Connection;
+use crate::store::s3::location::Location;
+use crate::store::s3::trouble::Trouble;
 
 /// Multipart uploads below the prefix that nobody has completed.
 pub(super) async fn unfinished_uploads(

@@ -15,9 +15,9 @@ use std::sync::atomic::AtomicBool;
 
 use tokio::sync::OnceCell;
 
-use self::parts::Parts;
-use super::connection::Connection;
-use super::location::Location;
+use crate::store::s3::connection::Connection;
+use crate::store::s3::location::Location;
+use crate::store::s3::write::parts::Parts;
 
 pub(super) use put::{How, Put};
 pub(super) use shard::S3Shard;

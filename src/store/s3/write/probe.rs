@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::upload::Whole;
-use super::{Checksums, REMOVE_ACTION, Writes, token};
 use crate::store::s3::trouble::Trouble;
+use crate::store::s3::write::upload::Whole;
+use crate::store::s3::write::{Checksums, REMOVE_ACTION, Writes, token};
 
 impl Writes {
     /// What the server does with checksums of multipart uploads. Found out once, by a small upload that is completed with a

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 
-use super::upload::{encryption, storage_class};
-use super::{ACTION, REMOVE_ACTION, Writes};
 use crate::store::s3::head::crc_base64;
 use crate::store::s3::trouble::Trouble;
+use crate::store::s3::write::upload::{encryption, storage_class};
+use crate::store::s3::write::{ACTION, REMOVE_ACTION, Writes};
 
 /// How an object is written in one request.
 #[derive(Clone, Copy)]

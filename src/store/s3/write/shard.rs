@@ -8,15 +8,15 @@ use aws_sdk_s3::types::CompletedPart;
 use bytes::BytesMut;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit};
 
-use super::parts::part_bytes;
-use super::put::How;
-use super::upload::{ABORT, Completion, Upload, Whole};
-use super::{ACTION, Checksums, Writes, token};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::store::ShardWriter;
 use crate::store::s3::trouble::Trouble;
+use crate::store::s3::write::parts::part_bytes;
+use crate::store::s3::write::put::How;
+use crate::store::s3::write::upload::{ABORT, Completion, Upload, Whole};
+use crate::store::s3::write::{ACTION, Checksums, Writes, token};
 
 /// A shard on its way.
 pub(in crate::store::s3) struct S3Shard {

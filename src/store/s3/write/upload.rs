@@ -10,12 +10,12 @@ use aws_sdk_s3::types::{
 };
 use bytes::Bytes;
 
-use super::{ABORT_ACTION, ACTION, Checksums, Writes};
 use crate::base::error::{Error, Kind};
 use crate::store::s3::connection::Call;
 use crate::store::s3::head::{TOKEN, crc_base64, head};
 use crate::store::s3::options::S3Options;
 use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::write::{ABORT_ACTION, ACTION, Checksums, Writes};
 
 /// Time that giving up an upload may take: the process may be about to end.
 pub(super) const ABORT: Duration = Duration::from_secs(3);
