@@ -188,7 +188,13 @@ pub fn probe_ends(head: &[u8], tail: &[u8], size: u64) -> Result<ImageInfo, Stri
     let known = if whole {
         dimensions(format, head, Cursor::new(head))
     } else {
-        dimensions(format, head, BufReader::new(Ends(head, tail, size, 0)))
+        let ends = Ends {
+            head,
+            tail,
+            size,
+            position: 0,
+        };
+        dimensions(format, head, BufReader::new(ends))
     };
     let (width, height) = match known {
         Ok((width, height)) if width == 0 || height == 0 => {
@@ -247,31 +253,37 @@ fn dimensions(
     guarded(|| reader(head, format, HEADER_BYTES).into_dimensions())
 }
 
-/// A file of which only the ends are at hand (head, tail, its length, the position); reading between them fails.
-struct Ends<'a>(&'a [u8], &'a [u8], u64, u64);
+/// A file of which only the ends are at hand; reading between them fails.
+struct Ends<'a> {
+    head: &'a [u8],
+    tail: &'a [u8],
+    /// Length of the file in bytes.
+    size: u64,
+    position: u64,
+}
 
 impl Read for Ends<'_> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let Ends(head, tail, size, at) = *self;
-        let mut held = match at.checked_sub(size.saturating_sub(tail.len() as u64)) {
-            _ if at < head.len() as u64 => &head[at as usize..],
-            Some(from) => tail.get(from as usize..).unwrap_or_default(),
+        let tail_begins = self.size.saturating_sub(self.tail.len() as u64);
+        let mut held = match self.position.checked_sub(tail_begins) {
+            _ if self.position < self.head.len() as u64 => &self.head[self.position as usize..],
+            Some(from) => self.tail.get(from as usize..).unwrap_or_default(),
             None => return Err(ErrorKind::UnexpectedEof.into()),
         };
         let count = held.read(out)?;
-        self.3 += count as u64;
+        self.position += count as u64;
         Ok(count)
     }
 }
 
 impl Seek for Ends<'_> {
     fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.3 = match to {
+        self.position = match to {
             SeekFrom::Start(at) => at,
-            SeekFrom::Current(by) => self.3.saturating_add_signed(by),
-            SeekFrom::End(by) => self.2.saturating_add_signed(by),
+            SeekFrom::Current(by) => self.position.saturating_add_signed(by),
+            SeekFrom::End(by) => self.size.saturating_add_signed(by),
         };
-        Ok(self.3)
+        Ok(self.position)
     }
 }
 

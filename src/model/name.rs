@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
 
+/// Directory of the shards that this program cuts.
+pub const SHARD_DIR: &str = "data";
+/// Directory of their records.
+pub const RECORD_DIR: &str = "index";
+
 /// A relative, `/`-separated name below a destination: no part of it is empty, `.` or `..`, and it has no control characters. Manifests, plans
 /// and records are not believed: what they name is read into this.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use crate::publish::readers::{
     NamedFile, export_files_again, files_of_dataset, files_of_shards, is_for_people,
 };
 use crate::publish::snapshots::later_snapshot;
-use crate::store::{Kept, Sink, at_once};
+use crate::store::{Sink, StoredChecksum, at_once};
 
 /// `sha256sum -c` reads it.
 pub const SUMS: &str = "SHA256SUMS";
@@ -222,7 +222,7 @@ fn is_it(file: &IndexFile, (name, content): &NamedFile) -> bool {
 
 /// Whether an object of this content is there; asks the store where that knows, and holds no large one.
 fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<bool> {
-    if let Kept::Crc32(kept) = sink.kept(name)? {
+    if let StoredChecksum::Crc32(kept) = sink.stored_checksum(name)? {
         return Ok(crc_text(kept) == crc32);
     }
     if bytes <= HELD_BYTES {

@@ -6,6 +6,7 @@
 pub mod card;
 pub mod commit;
 pub mod companions;
+pub mod layout;
 mod own_files;
 pub mod readers;
 pub mod records;

@@ -1,16 +1,17 @@
-//! Where samples come from and where shards go: two traits, one backend a file.
+//! Where samples come from and where shards go: two traits, one backend a folder.
 //!
-//! A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this folder opens a file or a socket.
+//! A location and what the user said of access come in; checked bytes and durable objects go out. Objects are names and bytes here: what
+//! a dataset is, nobody in this folder knows. A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this
+//! folder opens a file or a socket.
 
 mod local;
+mod parallel;
 mod ranges;
 mod s3;
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io::{Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,8 +24,12 @@ use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
 
+pub use parallel::at_once;
 pub use ranges::{PIECE_BYTES, Ranges};
 pub use s3::{Network, S3Options};
+
+#[cfg(test)]
+pub(crate) use local::{Step, Steps};
 
 /// Where samples come from.
 pub trait Source: fmt::Display + Send + Sync {
@@ -63,15 +68,15 @@ pub trait Source: fmt::Display + Send + Sync {
     fn window_bytes(&self) -> u64;
 }
 
-/// What a store can say of an object's content without sending it.
+/// The checksum that a store has of an object's content, said without sending that content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredChecksum {
     /// The CRC-32 of the content that was written, compared by the store itself with what it has.
     Crc32(u32),
-    /// Nothing, and reading it all is what the caller wanted to avoid.
-    Nothing,
-    /// Nothing, but reading it is cheap.
-    Readable,
+    /// None, and reading the object is what the caller wanted to avoid.
+    Unknown,
+    /// None, but reading the object is cheap.
+    ReadInstead,
 }
 
 /// Something half written that a run left behind.
@@ -93,7 +98,7 @@ pub struct Leftover {
 
 /// A finished object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aged {
+pub struct ObjectMeta {
     /// Its name below the root.
     pub name: String,
     /// Its length.
@@ -132,12 +137,12 @@ pub trait Sink: fmt::Display + Send + Sync {
     /// Names and sizes of the objects below `prefix` (a directory, or empty for all), sorted by name.
     /// Unfinished writes are not among them.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        let found = self.aged(prefix)?.into_iter();
+        let found = self.list_with_ages(prefix)?.into_iter();
         Ok(found.map(|object| (object.name, object.bytes)).collect())
     }
 
     /// The same with ages.
-    fn aged(&self, prefix: &str) -> Result<Vec<Aged>>;
+    fn list_with_ages(&self, prefix: &str) -> Result<Vec<ObjectMeta>>;
 
     /// Removes a finished object, durably; no error if it is gone already.
     fn remove(&self, name: &str) -> Result<()>;
@@ -151,8 +156,8 @@ pub trait Sink: fmt::Display + Send + Sync {
     /// Removes one of them; no error if it is gone already.
     fn discard(&self, leftover: &Leftover) -> Result<()>;
 
-    /// What the store itself knows of an object's content.
-    fn kept(&self, name: &str) -> Result<Kept>;
+    /// The checksum that the store itself has of an object's content.
+    fn stored_checksum(&self, name: &str) -> Result<StoredChecksum>;
 
     /// Small requests that are best made at once: one where an answer takes no time.
     fn requests(&self) -> usize;
@@ -173,56 +178,16 @@ pub trait ShardWriter: Write + Send {
     fn commit(self: Box<Self>, crc32: u32) -> Result<()>;
 }
 
-/// A step on a disk: whether it has been taken, what it is, and the file or directory it is about.
-pub type Step<'a> = (bool, &'static str, &'a Path);
-
-/// Says whether a step may be taken, or was taken well.
-pub type Asked = dyn Fn(Step<'_>) -> io::Result<()> + Send + Sync;
-
-/// Asked before and after every step that changes a disk, and before every step of reading a source, so that a test can end a run at
-/// each, or have it fail; does nothing by default.
-#[derive(Clone, Default)]
-pub struct Steps(pub Option<Arc<Asked>>);
-
-impl Steps {
-    /// Takes a step that changes the disk. One that a signal interrupted is taken again.
-    fn take<T>(
-        &self,
-        step: &'static str,
-        path: &Path,
-        work: impl FnMut() -> io::Result<T>,
-    ) -> io::Result<T> {
-        let done = self.read(step, path, work)?;
-        if let Some(asked) = &self.0 {
-            asked((true, step, path))?;
-        }
-        Ok(done)
-    }
-
-    /// Takes a step that changes nothing.
-    fn read<T>(
-        &self,
-        step: &'static str,
-        path: &Path,
-        mut work: impl FnMut() -> io::Result<T>,
-    ) -> io::Result<T> {
-        loop {
-            let asked = self
-                .0
-                .as_ref()
-                .map_or(Ok(()), |asked| asked((false, step, path)));
-            match asked.and_then(|()| work()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return done,
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Steps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Steps")
-    }
+/// How a destination is laid out, as far as a store has to know, which has no idea what the objects are.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// Directories below the root that are this program's alone to write: what killed runs left half written is looked for in them and
+    /// in the root itself, and their names are made durable.
+    pub directories: Vec<&'static str>,
+    /// Beginning of the names of the objects that get the storage class which was asked for; all others are small and read often.
+    pub in_storage_class: &'static str,
+    /// Beginning of the names of objects that are made to learn what a server does, and removed again.
+    pub probe: &'static str,
 }
 
 /// What backends need to know to open a location.
@@ -240,12 +205,15 @@ pub struct Access {
     pub s3: S3Options,
     /// The connection of this process, shared by its source and its sink.
     pub network: Network,
-    /// What is asked at every step on a disk.
-    pub steps: Steps,
+    /// How what is written is laid out.
+    pub layout: Layout,
     /// Counts requests that had to be made again.
     pub counters: Arc<Counters>,
     /// Says when to stop.
     pub stop: Stop,
+    /// What tests see, and may have fail, of the steps on a disk.
+    #[cfg(test)]
+    pub(crate) steps: Steps,
 }
 
 /// Opens the source at a path or `s3://` location.
@@ -288,44 +256,6 @@ fn scheme(location: &str) -> Result<Option<&str>> {
     }
 }
 
-/// Does `work` for each item, so many at once, and gives the results in order; the first error in that order wins.
-pub fn at_once<T: Sync, R: Send>(
-    depth: usize,
-    items: &[T],
-    work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let next = AtomicUsize::new(0);
-    let some = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else {
-                return done;
-            };
-            let result = work(item);
-            if result.is_err() {
-                next.store(items.len(), Ordering::Relaxed);
-            }
-            done.push((at, result));
-        }
-    };
-    let mut results: Vec<(usize, Result<R>)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..depth.clamp(1, items.len().max(1)))
-            .map(|_| scope.spawn(some))
-            .collect();
-        let mut results = some();
-        for thread in threads {
-            match thread.join() {
-                Ok(more) => results.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        results
-    });
-    results.sort_unstable_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,19 +286,6 @@ mod tests {
             assert!(crate::model::name::check_name(name).is_err(), "{name}");
         }
         crate::model::name::check_name("data/train-00000.tar").unwrap();
-    }
-
-    #[test]
-    fn many_at_once_keep_their_order_and_the_first_error_wins() {
-        let items: Vec<u32> = (0..1000).collect();
-        let doubled = at_once(16, &items, |&i| Ok(i * 2)).unwrap();
-        assert_eq!(doubled, (0..2000).step_by(2).collect::<Vec<_>>());
-        let error = at_once(16, &items, |&i| match i {
-            500.. => Err(Error::failed(format!("item {i}"))),
-            _ => Ok(()),
-        });
-        assert!(error.unwrap_err().to_string().starts_with("item 5"));
-        assert!(at_once(4, &[] as &[u8], |_| Ok(())).unwrap().is_empty());
     }
 
     #[test]
@@ -436,7 +353,7 @@ mod tests {
         for _ in 0..2 {
             sink.remove("a/b.json").unwrap();
         }
-        let aged = sink.aged("").unwrap();
+        let aged = sink.list_with_ages("").unwrap();
         let names: Vec<_> = aged.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["a/c.json", "data/x.tar"]);
         assert!(

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 
-use super::Sink;
+use crate::store::Sink;
 
 /// Bytes asked for at once by [`Ranges`].
 pub const PIECE_BYTES: u64 = 8 << 20;

@@ -9,7 +9,7 @@ use crate::base::text::show;
 use crate::base::units::parse_share;
 use crate::cli::flags as cli;
 use crate::grow::generation::{Growth, OnChange};
-use crate::grow::removals::Allowed;
+use crate::grow::removals::AllowedRemovals;
 use crate::model::recipe::Recipe;
 use crate::source::labels::Labels;
 use crate::source::scan::Rules;
@@ -180,7 +180,7 @@ pub(crate) fn planning(
 }
 
 /// What may be gone of what is published; an empty environment twin says nothing.
-fn gone(args: &cli::GrowthArgs) -> Result<Allowed> {
+fn gone(args: &cli::GrowthArgs) -> Result<AllowedRemovals> {
     let share = |text: &str| {
         parse_share(text).ok_or_else(|| {
             Error::usage(format!(
@@ -189,7 +189,7 @@ fn gone(args: &cli::GrowthArgs) -> Result<Allowed> {
         })
     };
     let samples = args.max_gone.as_deref().filter(|text| !text.is_empty());
-    Ok(Allowed {
+    Ok(AllowedRemovals {
         samples: samples.map(share).transpose()?.unwrap_or_default(),
         splits: given(&args.allow_gone_split),
     })

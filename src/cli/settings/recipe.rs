@@ -10,10 +10,11 @@ use crate::base::error::{Error, Result};
 use crate::base::image::Validate;
 use crate::base::text::show;
 use crate::cli::flags as cli;
+use crate::format::RecipeLayout as _;
 use crate::model::problems::Problems;
 use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::model::sample::SourcePath;
-use crate::publish::readers as index;
+use crate::publish::readers::check_reader;
 use crate::source::scan::Rules;
 
 /// Splits named by the user, with their directories below the source's root.
@@ -267,7 +268,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
     check_format(&recipe)?;
     rules_of(&recipe)?;
     for name in &recipe.indexes {
-        index::check(name, &recipe)?;
+        check_reader(name, &recipe)?;
     }
     Ok(recipe)
 }

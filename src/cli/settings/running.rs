@@ -10,11 +10,14 @@ use time::format_description::well_known::Rfc3339;
 use crate::base::error::{Error, Result};
 use crate::base::signal::Stop;
 use crate::cli::flags as cli;
+use crate::format::RecipeLayout as _;
+use crate::format::compress::CompressionCost as _;
 use crate::model::counters::Counters;
 use crate::model::history::Setup;
 use crate::model::problems::Problems;
 use crate::plan::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
 use crate::plan::draft::Plan;
+use crate::publish::layout::layout;
 use crate::store::{Access, S3Options, Sink, Source};
 
 /// How to run, for every verb.
@@ -104,10 +107,10 @@ pub(crate) fn running(
             memory,
             fsync: !args.no_fsync,
             s3: s3(&args.s3)?,
-            network: Default::default(),
-            steps: Default::default(),
+            layout: layout(),
             counters: Arc::clone(counters),
             stop: stop.clone(),
+            ..Access::default()
         },
         counters: Arc::clone(counters),
         stop: stop.clone(),

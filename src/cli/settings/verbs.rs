@@ -9,7 +9,7 @@ use crate::cli::flags as cli;
 use crate::cli::scheduler::{self};
 use crate::model::policy::Policy;
 use crate::plan::worker::Worker;
-use crate::upkeep::gc::Rules as Removal;
+use crate::upkeep::gc::RemovalRules;
 use crate::upkeep::verify::Level;
 
 /// What of a sample to write.
@@ -172,8 +172,8 @@ pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
 }
 
 /// What to remove.
-pub(crate) fn gc(args: &cli::GcArgs) -> Result<Removal> {
-    Ok(Removal {
+pub(crate) fn gc(args: &cli::GcArgs) -> Result<RemovalRules> {
+    Ok(RemovalRules {
         older_than: args.older_than,
         keep: match args.keep {
             Some(0) => {

@@ -6,14 +6,14 @@ use super::origin::if_gone;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::cli::settings::{Planning, Running};
-use crate::grow::generation::{Grown, OnChange, Published, grow, start_over, still_holds};
+use crate::grow::generation::{NextGeneration, OnChange, Published, grow, start_over, still_holds};
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::problems::Problems;
 use crate::model::recipe::Recipe;
 use crate::plan::draft::{Draft, Ordered, Plan};
-use crate::publish::commit as publish;
-use crate::publish::readers;
+use crate::publish::commit::newest_snapshot;
+use crate::publish::readers::check_planned_names;
 use crate::source::scan::{Rules, Scan, scan};
 use crate::state::published;
 use crate::state::stored::{self as resume, Stored};
@@ -194,7 +194,7 @@ impl Comparison<'_> {
         }
         if !dry_run {
             // A run that ended between a snapshot and its manifest published all the same.
-            manifest = publish::newest(sink, self.memory)?.unwrap_or(manifest);
+            manifest = newest_snapshot(sink, self.memory)?.unwrap_or(manifest);
         }
         let new_classes = self.scan.number_like(&manifest.names.classes);
         self.texts = planning.class_texts_after(&self.scan.classes, &manifest.names.texts)?;
@@ -223,9 +223,9 @@ impl Comparison<'_> {
             stop,
         )?;
         Ok(match grown {
-            Grown::Same(changes) => Decision::UpToDate(Box::new(manifest), changes),
-            Grown::Draft(draft, changes) => {
-                readers::check_plan(&manifest, &draft.plan)?;
+            NextGeneration::Unchanged(changes) => Decision::UpToDate(Box::new(manifest), changes),
+            NextGeneration::Draft(draft, changes) => {
+                check_planned_names(&manifest, &draft.plan)?;
                 Decision::new(*draft, changes)
             }
         })

@@ -6,6 +6,7 @@ use super::decide::{Decision, SourceSince};
 use super::summary::Summary;
 use crate::base::error::Result;
 use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
+use crate::format::compress::CompressionCost as _;
 use crate::model::history::Changes;
 use crate::model::recipe::{Compression, Format};
 use crate::plan::draft::Draft;

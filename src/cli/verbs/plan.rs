@@ -10,7 +10,7 @@ use crate::cli::file::{self};
 use crate::cli::settings::{Planning, Running, Told};
 use crate::model::history::Changes;
 use crate::model::manifest::Manifest;
-use crate::publish::companions as beside;
+use crate::publish::companions::restore_companions;
 use crate::state::stored::{self as resume};
 use crate::store::{self, Sink};
 
@@ -83,7 +83,7 @@ pub fn up_to_date(
     changes: Changes,
     running: &Running,
 ) -> Result<Summary> {
-    let manifest = beside::put_right(sink, manifest, Vec::new(), running.memory)?;
+    let manifest = restore_companions(sink, manifest, Vec::new(), running.memory)?;
     let shards = manifest.shards().count() as u64;
     Ok(Summary {
         done: "up to date:",

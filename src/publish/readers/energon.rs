@@ -15,6 +15,7 @@ use crate::publish::readers::paths::{json, plain_tar};
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
+const DIRECTORY: &str = ".nv-meta";
 const INFO: &str = ".nv-meta/.info.json";
 const SPLIT: &str = ".nv-meta/split.yaml";
 /// What a sample is to a training: people say it otherwise.
@@ -117,6 +118,10 @@ impl Exporter for Energon {
         offsets.flat_map(u64::to_le_bytes).collect()
     }
 
+    fn directories(&self) -> &'static [&'static str] {
+        &[DIRECTORY]
+    }
+
     fn is_for_people(&self, file: &str) -> bool {
         file == DATASET
     }
@@ -181,6 +186,10 @@ CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, pa
 impl Exporter for Sqlite {
     fn check(&self, recipe: &Recipe) -> Result<(), String> {
         plain_tar(recipe, "energon")
+    }
+
+    fn directories(&self) -> &'static [&'static str] {
+        &[DIRECTORY]
     }
 
     fn dataset_files(&self, _: &Recipe, _: &Splits<'_>) -> Vec<String> {

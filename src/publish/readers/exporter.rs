@@ -39,6 +39,10 @@ pub trait Exporter: Send + Sync {
     fn shard(&self, _record: &ShardRecord) -> Vec<u8> {
         Vec::new()
     }
+    /// Directories below the root of a dataset that this index has for itself.
+    fn directories(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Whether people complete this file of it, so that what they wrote stays.
     fn is_for_people(&self, _file: &str) -> bool {
         false

@@ -118,6 +118,19 @@ fn names_of_shards(manifest: &Manifest) -> HashSet<String> {
         .collect()
 }
 
+/// Directories that indexes have for themselves, each once.
+pub fn directories() -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for (_, exporter) in EXPORTERS {
+        for directory in exporter.directories() {
+            if !found.contains(directory) {
+                found.push(*directory);
+            }
+        }
+    }
+    found
+}
+
 /// Whether people complete this file, so that what they wrote stays.
 pub fn is_for_people(file: &IndexFile) -> bool {
     exporter_of(&file.reader).is_ok_and(|exporter| exporter.is_for_people(&file.name))

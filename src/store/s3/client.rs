@@ -10,17 +10,18 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::{
-    IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
-    StalledStreamProtectionConfig,
+    Builder, IdentityCache, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+    SharedHttpClient, StalledStreamProtectionConfig,
 };
 use aws_types::service_config::ServiceConfigKey;
 
-use super::connection::S3Options;
-use super::credentials::{Keeper, Profiles};
-use super::proxy::Proxy;
-use super::tls::{http_client, trust};
-use super::watch::{Clock, Watched};
 use crate::base::error::{Error, Result};
+use crate::store::s3::credentials::{Keeper, Profiles};
+use crate::store::s3::message::without_secrets;
+use crate::store::s3::options::S3Options;
+use crate::store::s3::proxy::Proxy;
+use crate::store::s3::tls::{http_client, trust};
+use crate::store::s3::watch::{Clock, Watched};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// What every other client assumes too; a bucket elsewhere says where it is.
@@ -42,23 +43,13 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Reads what the environment and the configuration files say; nothing is asked of the server yet.
     pub(super) async fn open(options: &S3Options) -> Result<Self> {
         let profiles = Profiles::load(options.profile.as_deref()).await?;
         let trust = trust(profiles.get("ca_bundle"))?;
         let to_credentials = Proxy::to_credentials();
         let http = http_client(to_credentials.as_ref(), &trust);
-        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http.clone());
-        if let Some(profile) = &options.profile {
-            loader = loader.profile_name(profile);
-        }
-        if let Some(region) = &options.region {
-            loader = loader.region(Region::new(region.clone()));
-        }
-        // Those of a profile that was asked for by name are taken from it alone, see below.
-        if options.no_sign_request || options.profile.is_some() {
-            loader = loader.no_credentials();
-        }
-        let shared = loader.load().await;
+        let shared = shared(options, http.clone()).await;
         let endpoint = endpoint(options, &shared);
         if let Some(endpoint) = &endpoint {
             check(endpoint)?;
@@ -66,16 +57,7 @@ impl Server {
         let region = shared.region().map_or(REGION, Region::as_ref);
         let aws = format!("https://s3.{region}.amazonaws.com");
         let proxy = Proxy::to_server(endpoint.as_deref().unwrap_or(&aws))?;
-        let mut config = aws_sdk_s3::config::Builder::from(&shared)
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
-            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
-            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
-            .force_path_style(options.path_style.unwrap_or(endpoint.is_some()));
-        if shared.region().is_none() {
-            config = config.region(Region::from_static(REGION));
-        }
+        let mut config = config(options, &shared, endpoint.is_some());
         config.set_endpoint_url(endpoint.clone());
         // One pool of connections where both are made alike.
         let http = match proxy.is_some() || to_credentials.is_some() {
@@ -105,6 +87,38 @@ impl Server {
             clock,
         })
     }
+}
+
+/// What every client library of AWS takes from the environment and the configuration files.
+async fn shared(options: &S3Options, http: SharedHttpClient) -> SdkConfig {
+    let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
+    if let Some(profile) = &options.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &options.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    // Those of a profile that was asked for by name are taken from it alone: see `keeper`.
+    if options.no_sign_request || options.profile.is_some() {
+        loader = loader.no_credentials();
+    }
+    loader.load().await
+}
+
+/// The same for S3; `named` if the server is not AWS's own. What the library would do by itself about failed and slow requests and about
+/// checksums is off: it is done here.
+fn config(options: &S3Options, shared: &SdkConfig, named: bool) -> Builder {
+    let mut config = Builder::from(shared)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+        .force_path_style(options.path_style.unwrap_or(named));
+    if shared.region().is_none() {
+        config = config.region(Region::from_static(REGION));
+    }
+    config
 }
 
 /// The server's URL, unless it is AWS's own: the flag before the environment, and that before the profile.
@@ -190,20 +204,6 @@ fn is_untouchable(url: &str) -> bool {
     ["127.0.0.1", "[::1]", "localhost"].contains(&name)
 }
 
-/// A URL without user, password and query.
-pub(super) fn without_secrets(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let host = host.rsplit('@').next().unwrap_or_default();
-            let slash = if path.is_empty() { "" } else { "/" };
-            format!("{scheme}://{host}{slash}{path}")
-        }
-        None => url.rsplit('@').next().unwrap_or_default().to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,17 +224,6 @@ mod tests {
             "http://127.0.0.1@evil/",
         ] {
             assert!(!is_untouchable(url), "{url}");
-        }
-    }
-
-    #[test]
-    fn an_endpoint_is_told_without_what_might_be_secret() {
-        for (url, shown) in [
-            ("http://user:pass@host:9000/x?token=1", "http://host:9000/x"),
-            ("https://s3.example.com", "https://s3.example.com"),
-            ("host:9000", "host:9000"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
         }
     }
 }

@@ -13,19 +13,20 @@ use aws_sdk_s3::types::RequestPayer;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::client::Server;
-use super::credentials::Keeper;
-use super::link::{FIRST_DOWN, FIRST_UP, Link, Share};
-use super::pace::Pace;
-use super::read::Times;
-use super::tls::speaks_tls;
-use super::trouble::{Sort, Trouble};
-use super::watch::{Clock, watched};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::{Pending, promise};
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::store::Access;
+use crate::store::s3::client::Server;
+use crate::store::s3::credentials::Keeper;
+use crate::store::s3::hedge::Latencies;
+use crate::store::s3::link::{FIRST_DOWN, FIRST_UP, Link, Share};
+use crate::store::s3::options::S3Options;
+use crate::store::s3::pace::Pace;
+use crate::store::s3::tls::speaks_tls;
+use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::watch::{Clock, watched};
 
 /// Reads at once when nothing is said: at 150 ms each, 512 reads of 110 KB are 346 MB/s and 64 are 45.
 const READS: usize = 512;
@@ -37,58 +38,6 @@ const FIRST_ATTEMPTS: u32 = 6;
 const RENEWED_ATTEMPTS: u32 = 3;
 /// First and longest wait of one request before it is tried again, halved at random.
 const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_secs(10);
-
-/// What the user says about S3.
-#[derive(Clone, Debug)]
-pub struct S3Options {
-    /// Server to use instead of AWS.
-    pub endpoint_url: Option<String>,
-    /// Region of the buckets.
-    pub region: Option<String>,
-    /// Profile of the shared configuration files.
-    pub profile: Option<String>,
-    /// Whether requests are sent without credentials.
-    pub no_sign_request: bool,
-    /// Whether whoever asks pays.
-    pub request_payer: bool,
-    /// Storage class of shards.
-    pub storage_class: Option<String>,
-    /// Server-side encryption.
-    pub sse: Option<String>,
-    /// Key of the server-side encryption.
-    pub sse_kms_key_id: Option<String>,
-    /// Tags of every object written, as a URL query.
-    pub tagging: Option<String>,
-    /// Bucket in the path instead of the host name; chosen by the endpoint when nothing is said.
-    pub path_style: Option<bool>,
-    /// The user knows that nobody else writes: do without conditional writes.
-    pub no_conditional_put: bool,
-    /// Longest time without any progress of a request.
-    pub request_timeout: Duration,
-    /// How long a request that may succeed later is made again; before the server ever answered no longer than twice
-    /// `request_timeout`.
-    pub retry_for: Duration,
-}
-
-impl Default for S3Options {
-    fn default() -> Self {
-        Self {
-            endpoint_url: None,
-            region: None,
-            profile: None,
-            no_sign_request: false,
-            request_payer: false,
-            storage_class: None,
-            sse: None,
-            sse_kms_key_id: None,
-            tagging: None,
-            path_style: None,
-            no_conditional_put: false,
-            request_timeout: Duration::from_secs(30),
-            retry_for: Duration::from_secs(180),
-        }
-    }
-}
 
 /// The connection of a process, made when first needed; its clones share it.
 #[derive(Clone, Default)]
@@ -124,7 +73,8 @@ pub(super) struct Connection {
     up: Arc<Link>,
     /// The server's.
     pub(super) clock: Arc<Clock>,
-    pub(super) times: Times,
+    /// How long reads took lately.
+    pub(super) latencies: Latencies,
     pub(super) options: S3Options,
     pub(super) counters: Arc<Counters>,
     /// Reads at once at most.
@@ -218,7 +168,7 @@ impl Connection {
             down: Link::new(FIRST_DOWN, options.request_timeout),
             up: Link::new(FIRST_UP, options.request_timeout),
             clock: server.clock,
-            times: Times::default(),
+            latencies: Latencies::default(),
             options,
             counters: Arc::clone(&access.counters),
             reads,
@@ -311,7 +261,7 @@ impl Connection {
                 action = call.action,
                 object = call.object,
                 attempts,
-                reason = ?trouble.sort,
+                reason = ?trouble.cause,
                 status = trouble.status,
                 code = trouble.code,
                 "trying again"
@@ -330,16 +280,16 @@ impl Connection {
         let Some(endpoint) = self.endpoint.as_deref().filter(|_| first) else {
             return trouble.after_answers();
         };
-        if trouble.sort == Sort::NoTls {
+        if trouble.cause == Cause::NoTls {
             let meant = endpoint.replacen("https://", "http://", 1);
             return Trouble::new(
-                Sort::Scheme,
+                Cause::Scheme,
                 format!("does not speak TLS: give `--endpoint-url {meant}`"),
             );
         }
         // Servers under TLS hang up, or say 400 without a code of S3 when they are not spoken to in TLS.
-        let odd =
-            trouble.sort == Sort::Connection || (trouble.status == 400 && trouble.code.is_empty());
+        let odd = trouble.cause == Cause::Connection
+            || (trouble.status == 400 && trouble.code.is_empty());
         if odd
             && self.proxy.is_none()
             && let Some(rest) = endpoint.strip_prefix("http://")
@@ -347,7 +297,7 @@ impl Connection {
             && speaks_tls(host, port).await
         {
             let what = format!("speaks TLS: give `--endpoint-url https://{rest}`");
-            return Trouble::new(Sort::Scheme, what);
+            return Trouble::new(Cause::Scheme, what);
         }
         trouble
     }
@@ -379,7 +329,7 @@ impl Connection {
             true => then <= options.retry_for,
             false => {
                 // Who gives out credentials is known to be right, or would have said so.
-                let known = trouble.sort == Sort::CredentialsAway;
+                let known = trouble.cause == Cause::CredentialsAway;
                 then <= options.retry_for.min(options.request_timeout * 2)
                     && (known || attempts < FIRST_ATTEMPTS)
             }
@@ -401,12 +351,12 @@ impl Connection {
         let begun = Instant::now();
         let result = match watched(call.limit, attempt).await {
             Some(result) => result,
-            None => Err(Trouble::new(Sort::Timeout, "no answer in time")),
+            None => Err(Trouble::new(Cause::Timeout, "no answer in time")),
         };
         *spent += begun.elapsed().min(call.limit);
         match (&share, &result) {
             (Some(share), Ok(_)) => share.done(),
-            (Some(share), Err(trouble)) if trouble.sort == Sort::Timeout => share.timed_out(),
+            (Some(share), Err(trouble)) if trouble.cause == Cause::Timeout => share.timed_out(),
             _ => {}
         }
         result
@@ -442,7 +392,7 @@ impl Connection {
     }
 
     fn check_stop(&self) -> Result<(), Trouble> {
-        let stopped = |error: Error| Trouble::new(Sort::Other, error.to_string());
+        let stopped = |error: Error| Trouble::new(Cause::Other, error.to_string());
         self.stop.check().map_err(stopped)
     }
 

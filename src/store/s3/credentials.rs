@@ -16,8 +16,8 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, future};
 use aws_types::os_shim_internal::{Env, Fs};
 
-use super::trouble::{chain, short};
 use crate::base::error::{Error, Result};
+use crate::store::s3::message::{chain, short};
 
 /// New credentials are asked for so long before the old ones end, or in the last quarter of their life.
 const EARLY: Duration = Duration::from_secs(300);
@@ -47,9 +47,9 @@ impl StdError for Unavailable {}
 
 /// Gives out the credentials of one source and has them fetched again in time; clones share them.
 #[derive(Clone)]
-pub(super) struct Keeper(Arc<Kept>);
+pub(super) struct Keeper(Arc<SharedCredentials>);
 
-struct Kept {
+struct SharedCredentials {
     source: Box<dyn ProvideCredentials>,
     /// How to say that it has none.
     none: String,
@@ -117,7 +117,7 @@ impl ProvideCredentials for Keeper {
 impl Keeper {
     /// `none` says, in a message, that this source has no credentials.
     pub(super) fn new(source: impl ProvideCredentials + 'static, none: impl Into<String>) -> Self {
-        Self(Arc::new(Kept {
+        Self(Arc::new(SharedCredentials {
             source: Box::new(source),
             none: none.into(),
             state: Mutex::default(),

@@ -7,13 +7,13 @@ use aws_sdk_s3::types::EncodingType;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::Location;
-use super::connection::Connection;
-use super::trouble::Trouble;
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::model::sample::{SourcePath, Version};
+use crate::store::s3::connection::Connection;
+use crate::store::s3::location::Location;
+use crate::store::s3::trouble::Trouble;
 
 /// Directories listed at once.
 const LISTERS: usize = 64;

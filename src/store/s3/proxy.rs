@@ -6,9 +6,9 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
-use super::client::without_secrets;
-use super::credentials::environment;
 use crate::base::error::{Error, Result};
+use crate::store::s3::credentials::environment;
+use crate::store::s3::message::without_secrets;
 
 /// Where container agents tell whom to ask for credentials.
 const CONTAINER: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";

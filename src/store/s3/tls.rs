@@ -12,9 +12,9 @@ use rustls::pki_types::pem::PemObject;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::credentials::environment;
-use super::proxy::Proxy;
 use crate::base::error::{Error, Result, reason};
+use crate::store::s3::credentials::environment;
+use crate::store::s3::proxy::Proxy;
 
 /// Connections idle for longer are closed by S3's side; using one then is an error.
 const IDLE: Duration = Duration::from_secs(8);

@@ -19,7 +19,7 @@ use crate::model::record::index_name;
 use crate::plan::value::{Base, PLAN_KIND, Plan, ShardPlan};
 use crate::state::names::{Part, claim_name, plan_file};
 use crate::state::plans::Stored;
-use crate::store::{Aged, Kept, Leftover, ShardWriter};
+use crate::store::{Leftover, ObjectMeta, ShardWriter, StoredChecksum};
 
 /// Histories when nothing is said.
 const HISTORIES: u64 = 10_000;
@@ -730,10 +730,10 @@ impl Sink for Shop<'_> {
         not_asked()
     }
 
-    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
+    fn list_with_ages(&self, prefix: &str) -> Result<Vec<ObjectMeta>> {
         Ok(self.call(|there| {
             let now = there.now;
-            let aged = |(name, (time, content)): (&String, &(u64, Bytes))| Aged {
+            let aged = |(name, (time, content)): (&String, &(u64, Bytes))| ObjectMeta {
                 name: name.clone(),
                 bytes: content.len() as u64,
                 age: Duration::from_secs(now - time),
@@ -764,7 +764,7 @@ impl Sink for Shop<'_> {
         not_asked()
     }
 
-    fn kept(&self, _: &str) -> Result<Kept> {
+    fn stored_checksum(&self, _: &str) -> Result<StoredChecksum> {
         not_asked()
     }
 

@@ -33,6 +33,7 @@ use crate::model::recipe::{Cut, Format, Recipe, Schema};
 use crate::plan::worker::Worker;
 use crate::publish::card::{CARD, render_card};
 use crate::publish::companions::{SUMS, sha256_sums};
+use crate::publish::layout::layout;
 use crate::publish::readers::files_of_dataset;
 use crate::store::{self, Access, S3Options, Sink};
 use crate::testing::faulty_store::{Disk, Fate, Faulty, Level};
@@ -306,6 +307,7 @@ impl World {
             open_files: 64,
             memory: 256 << 20,
             fsync: true,
+            layout: layout(),
             steps: fate.steps(&self.disk),
             ..Access::default()
         };

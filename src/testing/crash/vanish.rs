@@ -54,13 +54,13 @@ impl Source {
 
     fn steps(self: &Arc<Self>) -> Steps {
         let source = Arc::clone(self);
-        Steps(Some(Arc::new(move |(done, _, path): Step<'_>| {
-            let reads = !done && path.starts_with(&source.root);
+        Steps::observed_by(move |step: Step<'_>| {
+            let reads = !step.taken && step.path.starts_with(&source.root);
             if reads && source.steps.fetch_add(1, Ordering::SeqCst) == source.at {
                 source.vanish();
             }
             Ok(())
-        })))
+        })
     }
 
     fn vanish(&self) {

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use crate::model::manifest::snapshot_name;
 use crate::state::stored::{Part, claim_name, plan_file};
-use crate::store::Aged;
+use crate::store::ObjectMeta;
 use crate::upkeep::gc::inventory::{Inventory, StoredPlan};
 use crate::upkeep::gc::objects::{ShardFile, Stage, files_of};
 
 /// An object that nothing needs.
 pub(super) struct UnusedObject<'a> {
-    pub(super) object: &'a Aged,
+    pub(super) object: &'a ObjectMeta,
     /// What it is.
     pub(super) what: &'static str,
 }
@@ -32,7 +32,7 @@ pub(super) struct Garbage<'a> {
 }
 
 impl<'a> Garbage<'a> {
-    fn add(&mut self, stage: Stage, object: &'a Aged, what: &'static str) {
+    fn add(&mut self, stage: Stage, object: &'a ObjectMeta, what: &'static str) {
         let group = match object.age < self.older_than {
             true => &mut self.young,
             false => self.old.entry(stage).or_default(),
@@ -43,7 +43,7 @@ impl<'a> Garbage<'a> {
 
 /// Finds the objects that nothing needs.
 pub(super) fn find<'a>(
-    objects: &'a [Aged],
+    objects: &'a [ObjectMeta],
     inventory: &Inventory,
     older_than: Duration,
 ) -> Garbage<'a> {
@@ -101,7 +101,7 @@ pub(super) fn find<'a>(
 struct Ages<'a>(HashMap<&'a str, Duration>);
 
 impl<'a> Ages<'a> {
-    fn new(objects: &'a [Aged]) -> Self {
+    fn new(objects: &'a [ObjectMeta]) -> Self {
         let ages = objects.iter();
         Self(
             ages.map(|object| (object.name.as_str(), object.age))
@@ -211,8 +211,8 @@ impl<'i> Plans<'i> {
 }
 
 /// The parts of stored plans among these objects, by the id of their plan.
-fn parts_of_plans(objects: &[Aged]) -> BTreeMap<&str, Vec<(&Aged, Part)>> {
-    let mut plans: BTreeMap<&str, Vec<(&Aged, Part)>> = BTreeMap::new();
+fn parts_of_plans(objects: &[ObjectMeta]) -> BTreeMap<&str, Vec<(&ObjectMeta, Part)>> {
+    let mut plans: BTreeMap<&str, Vec<(&ObjectMeta, Part)>> = BTreeMap::new();
     for object in objects {
         if let Some((id, part)) = plan_file(&object.name) {
             plans.entry(id).or_default().push((object, part));

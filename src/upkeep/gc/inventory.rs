@@ -8,7 +8,7 @@ use crate::base::version;
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::state::published::load;
 use crate::state::stored::{claim, generations_of, load_id, plan_file};
-use crate::store::{Aged, Sink, at_once};
+use crate::store::{ObjectMeta, Sink, at_once};
 use crate::upkeep::gc::RemovalRules;
 use crate::upkeep::gc::objects::{ShardFile, files_of};
 
@@ -57,10 +57,14 @@ impl StoredPlan {
 type SnapshotAges = BTreeMap<u64, Duration>;
 
 /// Reads what the destination says of itself; `objects` were listed before.
-pub(super) fn take(sink: &dyn Sink, objects: &[Aged], rules: &RemovalRules) -> Result<Inventory> {
+pub(super) fn take(
+    sink: &dyn Sink,
+    objects: &[ObjectMeta],
+    rules: &RemovalRules,
+) -> Result<Inventory> {
     let manifest = load(sink)?;
     // Listed once more, after the manifest: whatever was published and overtaken since then is among them.
-    let ages = snapshot_ages(&sink.aged(SNAPSHOT_DIR)?);
+    let ages = snapshot_ages(&sink.list_with_ages(SNAPSHOT_DIR)?);
     let mut inventory = Inventory {
         dropped: dropped(&ages, manifest.as_ref().map(|m| m.snapshot), rules),
         ..Inventory::default()
@@ -113,7 +117,7 @@ impl Inventory {
 }
 
 /// Ages of the snapshots among these objects, by number.
-fn snapshot_ages(objects: &[Aged]) -> SnapshotAges {
+fn snapshot_ages(objects: &[ObjectMeta]) -> SnapshotAges {
     objects
         .iter()
         .filter_map(|object| Some((snapshot_number(&object.name)?, object.age)))
@@ -165,7 +169,7 @@ fn check_versions(sink: &dyn Sink, dropped: &BTreeSet<u64>) -> Result<()> {
 }
 
 /// The stored plans of which a part is among these objects, by id; without those that cannot be read.
-fn stored_plans(sink: &dyn Sink, objects: &[Aged]) -> Result<HashMap<String, StoredPlan>> {
+fn stored_plans(sink: &dyn Sink, objects: &[ObjectMeta]) -> Result<HashMap<String, StoredPlan>> {
     let ids: BTreeSet<&str> = objects
         .iter()
         .filter_map(|object| plan_file(&object.name))

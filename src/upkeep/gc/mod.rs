@@ -46,7 +46,7 @@ pub struct RemovalOutcome {
 /// Finds what nothing needs and removes what the rules allow.
 pub fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOutcome> {
     let leftovers = sink.leftovers()?;
-    let objects = sink.aged("")?;
+    let objects = sink.list_with_ages("")?;
     if leftovers.is_empty() && objects.is_empty() {
         tracing::warn!("{sink} holds nothing: is it the right place?");
     }

@@ -15,7 +15,7 @@ use crate::base::error::Result;
 use crate::model::manifest::Manifest;
 use crate::publish::card::{CARD, render_card};
 use crate::publish::companions::{SUMS, sha256_sums};
-use crate::store::{Aged, Kept, Leftover, ShardWriter, Sink};
+use crate::store::{Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum};
 
 /// Length and CRC-32 of an object.
 type Sum = (u64, u32);
@@ -184,8 +184,8 @@ impl Sink for Guard<'_> {
         self.sink.check_exclusive(name, body)
     }
 
-    fn aged(&self, prefix: &str) -> Result<Vec<Aged>> {
-        self.sink.aged(prefix)
+    fn list_with_ages(&self, prefix: &str) -> Result<Vec<ObjectMeta>> {
+        self.sink.list_with_ages(prefix)
     }
 
     fn sweep(&self) -> Result<u64> {
@@ -196,8 +196,8 @@ impl Sink for Guard<'_> {
         self.sink.leftovers()
     }
 
-    fn kept(&self, name: &str) -> Result<Kept> {
-        self.sink.kept(name)
+    fn stored_checksum(&self, name: &str) -> Result<StoredChecksum> {
+        self.sink.stored_checksum(name)
     }
 
     fn requests(&self) -> usize {

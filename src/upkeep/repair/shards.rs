@@ -2,6 +2,8 @@
 
 use crate::base::checksum::SCAN_BYTES;
 use crate::base::error::Result;
+use crate::format::RecipeLayout as _;
+use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::plan::budget::{Budget, Overhead, divide_repair};
 use crate::store::{PIECE_BYTES, Source, at_once};

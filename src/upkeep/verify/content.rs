@@ -6,6 +6,7 @@
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Result};
 use crate::format::Finding;
+use crate::format::RecipeLayout as _;
 use crate::format::check::check as check_layout;
 use crate::format::compress::{Frames, Raw, unpack};
 use crate::model::manifest::{Manifest, ShardEntry};

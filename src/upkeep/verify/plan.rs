@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result, unless_damaged};
 use crate::format::Finding;
 use crate::model::manifest::{MANIFEST, Manifest, STATE, ShardEntry};
 use crate::state::stored::{Stored, each_line, generations, plans, samples_name};
-use crate::store::{Kept, at_once};
+use crate::store::{StoredChecksum, at_once};
 use crate::upkeep::verify::collected::Collected;
 use crate::upkeep::verify::verification::{Level, Verification};
 
@@ -96,9 +96,9 @@ fn check_samples(
 /// The CRC-32 of a list of samples; `None` where the store keeps none and reading is too deep.
 fn samples_crc32(verification: &Verification<'_>, name: &str) -> Result<Option<u32>> {
     let sink = verification.sink;
-    Ok(match (verification.level, sink.kept(name)?) {
-        (Level::Head, Kept::Crc32(crc32)) => Some(crc32),
-        (Level::Head, Kept::Nothing) => None,
+    Ok(match (verification.level, sink.stored_checksum(name)?) {
+        (Level::Head, StoredChecksum::Crc32(crc32)) => Some(crc32),
+        (Level::Head, StoredChecksum::Unknown) => None,
         _ => {
             let read = Scanner::new(sink.open(name)?).drain();
             Some(read.map_err(|error| Error::io(name, error))?.1)

@@ -7,7 +7,7 @@ use crate::model::manifest::{IndexFile, MANIFEST, Manifest};
 use crate::publish::companions::{SUMS, sha256_sums};
 use crate::publish::later_snapshot;
 use crate::publish::readers::{is_for_people, reader_names};
-use crate::store::{Kept, at_once};
+use crate::store::{StoredChecksum, at_once};
 use crate::upkeep::verify::collected::Collected;
 use crate::upkeep::verify::verification::{Level, Verification};
 
@@ -61,8 +61,8 @@ pub(super) fn check_content(
     let depth = verification.jobs.max(sink.requests());
     let findings = at_once(depth, &manifest.indexes, |file| {
         verification.stop.check()?;
-        let crc32 = match (verification.level, sink.kept(&file.name)) {
-            (Level::Head, Ok(Kept::Crc32(crc32))) => crc32,
+        let crc32 = match (verification.level, sink.stored_checksum(&file.name)) {
+            (Level::Head, Ok(StoredChecksum::Crc32(crc32))) => crc32,
             _ => match sink.get(&file.name)? {
                 Some(content) if content.len() as u64 == file.bytes => crc32fast::hash(&content),
                 _ => return Ok(None),

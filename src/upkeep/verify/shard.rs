@@ -4,7 +4,7 @@ use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Result};
 use crate::format::Finding;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::store::Kept;
+use crate::store::StoredChecksum;
 use crate::upkeep::verify::collected::Collected;
 use crate::upkeep::verify::verification::{Level, Verification};
 use crate::upkeep::verify::{content, keys, record};
@@ -70,15 +70,15 @@ fn check_kept(
     let mut findings = Vec::new();
     let mut unknown = 0;
     for (name, bytes, expected) in objects {
-        match verification.sink.kept(name)? {
-            Kept::Readable => return Ok(false),
-            Kept::Nothing => unknown += 1,
-            Kept::Crc32(crc32) if crc_text(crc32) != *expected => findings.push(
+        match verification.sink.stored_checksum(name)? {
+            StoredChecksum::ReadInstead => return Ok(false),
+            StoredChecksum::Unknown => unknown += 1,
+            StoredChecksum::Crc32(crc32) if crc_text(crc32) != *expected => findings.push(
                 Finding::new(name, "content, by the crc32 that the store keeps")
                     .range(0, bytes)
                     .values(expected, crc_text(crc32)),
             ),
-            Kept::Crc32(_) => {}
+            StoredChecksum::Crc32(_) => {}
         }
     }
     let counters = verification.counters;

@@ -1,6 +1,7 @@
 //! What is looked at while a shard is compared with its record: labels, and the source's files beside the shard's contents.
 
 use crate::base::error::Error;
+use crate::format::RecipeLayout as _;
 use crate::format::{Finding, Watch};
 use crate::model::manifest::Manifest;
 use crate::model::recipe::{Missing, filling};

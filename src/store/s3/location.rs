@@ -1,0 +1,60 @@
+//! Where objects lie: a bucket and a prefix in it, written `s3://BUCKET/PREFIX`.
+
+use std::fmt;
+
+use crate::base::error::{Error, Result};
+
+/// The beginning of every location here.
+pub(in crate::store) const SCHEME: &str = "s3://";
+
+/// A bucket and a prefix in it, with a slash at its end unless it is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    pub(super) bucket: String,
+    pub(super) prefix: String,
+}
+
+impl Location {
+    /// The location that is written so; any other text is a usage error.
+    pub(super) fn parse(location: &str) -> Result<Self> {
+        let bad =
+            |what: &str| Error::usage(format!("{location}: {what}: write s3://BUCKET/PREFIX"));
+        let rest = location
+            .strip_prefix(SCHEME)
+            .ok_or_else(|| bad("not an S3 location"))?;
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-:".contains(&b);
+        if bucket.is_empty() || !bucket.bytes().all(plain) {
+            return Err(bad("no bucket of this name can exist"));
+        }
+        let prefix = prefix.trim_end_matches('/');
+        if prefix.split('/').any(|part| part == "." || part == "..") || prefix.contains("//") {
+            return Err(bad("`.`, `..` and empty directories have no meaning here"));
+        }
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        Ok(Self {
+            bucket: bucket.to_owned(),
+            prefix: format!("{prefix}{slash}"),
+        })
+    }
+
+    /// The key of a name below the prefix.
+    pub(super) fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A key as people write it.
+    pub(super) fn object(&self, key: &str) -> String {
+        format!("{SCHEME}{}/{key}", self.bucket)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}", self.bucket)?;
+        match self.prefix.strip_suffix('/') {
+            Some(prefix) => write!(f, "/{prefix}"),
+            None => Ok(()),
+        }
+    }
+}
