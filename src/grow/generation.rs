@@ -22,7 +22,7 @@ use crate::plan::value::{Base, Plan};
 use crate::state::plans::Stored;
 use crate::store::Sink;
 
-pub use crate::grow::options::{Growth, OnChange};
+use crate::grow::options::{Growth, OnChange};
 
 /// What is to be done about a source that was compared with what is published.
 pub enum NextGeneration {

@@ -3,7 +3,7 @@
 //! In come a stored plan and the numbers of the shards to make; out go shards and their records in the destination, and the account of what
 //! was skipped or refused.
 
-mod look;
+pub mod look;
 pub mod lookahead;
 pub mod pipeline;
 mod policy;

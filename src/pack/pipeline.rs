@@ -7,8 +7,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::pack::policy::Shared;
 use crate::pack::worker::PackerThread;
 
-pub use crate::pack::look::odd;
-pub use crate::pack::run::{Outcome, Refused, Run};
+use crate::pack::run::{Outcome, Run};
 
 /// Packs the shards of these numbers, several at once.
 pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {

@@ -13,10 +13,9 @@ use crate::plan::lines::{set_line, sum_up};
 use crate::plan::select::{Selection, select};
 use crate::source::samples::{Notes, Scan};
 
-pub use crate::plan::lines::{lines_of, parse_line};
-pub use crate::plan::order::Ordered;
-pub use crate::plan::select::{NextPlan, RebuiltShard};
-pub use crate::plan::value::{Base, PLAN_KIND, Plan, ShardPlan};
+use crate::plan::order::Ordered;
+use crate::plan::select::NextPlan;
+use crate::plan::value::{PLAN_KIND, Plan};
 
 impl Ordered {
     /// Cuts all samples into the shards of a first plan.
@@ -164,6 +163,7 @@ mod tests {
     use crate::model::limits::Limits;
     use crate::model::listing::{Dir, Listing};
     use crate::model::sample::Version;
+    use crate::plan::value::ShardPlan;
     use crate::plan::worker::Worker;
     use crate::source::rules::Rules;
     use crate::source::scan::scan;

@@ -8,8 +8,9 @@ use crate::model::manifest::{MANIFEST, Manifest, snapshot_name};
 use crate::publish::companions::{catch_up, put_companions, restore_companions};
 use crate::publish::readers::{ExportedFiles, export_readers};
 use crate::publish::records::prepare;
+use crate::state::plans::Stored;
 use crate::state::published::load;
-use crate::state::stored::{Stored, check_exclusive};
+use crate::state::storing::check_exclusive;
 use crate::store::Sink;
 
 /// Checks that every shard of the plan is there and commits the manifest. Done twice, it changes nothing the second time.

@@ -7,7 +7,9 @@ use crate::base::error::{Error, Kind, Result};
 use crate::model::manifest::{MANIFEST_KIND, Manifest, ShardEntry, SplitEntry};
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
 use crate::publish::readers::{NamedFile, export_readers};
-use crate::state::stored::{Stored, footer, records};
+use crate::state::done::footer;
+use crate::state::done::records;
+use crate::state::plans::Stored;
 use crate::store::{Sink, at_once};
 
 /// Index files held at once at most.

@@ -2,7 +2,7 @@
 //!
 //! In come a listing, the rules to read it by and perhaps a label file; out goes a scan, or a refusal that names every offender.
 
-mod dirs;
+pub mod dirs;
 mod groups;
 mod labelling;
 pub mod labels;

@@ -8,9 +8,8 @@ use crate::model::listing::Listing;
 use crate::source::rules::excluded;
 use crate::source::scanner::Scanner;
 
-pub use crate::source::dirs::{ONLY_SPLIT, SPLIT_NAMES};
-pub use crate::source::rules::Rules;
-pub use crate::source::samples::{Entry, Notes, Scan, field_name};
+use crate::source::rules::Rules;
+use crate::source::samples::{Notes, Scan};
 
 /// Reads a listing by the rules, or refuses it with every offender named.
 pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {

@@ -10,5 +10,4 @@ pub mod plans;
 pub mod published;
 pub mod refusals;
 pub mod samples;
-pub mod stored;
 pub mod storing;

@@ -8,12 +8,17 @@ use crate::base::error::{Kind, Result};
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
-use crate::plan::draft::lines_of;
-use crate::source::scan::Scan;
+use crate::plan::lines::lines_of;
+use crate::source::samples::Scan;
+use crate::state::claims::plans;
+use crate::state::names::Part;
+use crate::state::names::plan_file;
+use crate::state::names::samples_name;
+use crate::state::plans::Stored;
 use crate::state::published::read_index;
-use crate::state::stored::{
-    Part, Stored, are_planned, lines, plan_file, plans, put_samples, samples_name,
-};
+use crate::state::samples::are_planned;
+use crate::state::samples::lines;
+use crate::state::samples::put_samples;
 use crate::store::Sink;
 use crate::upkeep::verify::Report;
 

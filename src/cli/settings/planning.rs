@@ -8,11 +8,12 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
 use crate::base::units::parse_share;
 use crate::cli::flags as cli;
-use crate::grow::generation::{Growth, OnChange};
+use crate::grow::options::Growth;
+use crate::grow::options::OnChange;
 use crate::grow::removals::AllowedRemovals;
 use crate::model::recipe::Recipe;
 use crate::source::labels::Labels;
-use crate::source::scan::Rules;
+use crate::source::rules::Rules;
 
 /// What to plan, checked.
 pub struct Planning {

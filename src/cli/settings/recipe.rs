@@ -15,7 +15,7 @@ use crate::model::problems::Problems;
 use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::model::sample::SourcePath;
 use crate::publish::readers::check_reader;
-use crate::source::scan::Rules;
+use crate::source::rules::Rules;
 
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;

@@ -16,7 +16,7 @@ use crate::model::counters::Counters;
 use crate::model::history::Setup;
 use crate::model::problems::Problems;
 use crate::plan::budget::{Budget, Overhead, balanced_jobs, default_memory, divide};
-use crate::plan::draft::Plan;
+use crate::plan::value::Plan;
 use crate::publish::layout::layout;
 use crate::store::{Access, S3Options, Sink, Source};
 

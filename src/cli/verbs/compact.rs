@@ -5,10 +5,11 @@ use super::origin::planned_source;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{Files, Planning, Running};
-use crate::grow::generation::{Growth, OnChange};
+use crate::grow::options::Growth;
+use crate::grow::options::OnChange;
 use crate::model::policy::Policy;
+use crate::state::claims::claimed;
 use crate::state::published;
-use crate::state::stored as resume;
 use crate::store;
 
 /// Publishes a snapshot whose small shards are merged; their samples are read from the source again.
@@ -34,7 +35,7 @@ pub fn run(
             "{sink} was made with `--labels`: give the same file again"
         )));
     }
-    let planned = match (source, resume::claimed(sink)?) {
+    let planned = match (source, claimed(sink)?) {
         (None, Some(id)) => planned_source(sink, &id)?,
         _ => None,
     };

@@ -10,7 +10,7 @@ use crate::base::error::Result;
 use crate::cli::settings::{FanOut, Planning, Running};
 use crate::model::policy::Policy;
 use crate::plan::worker::Worker;
-use crate::state::stored as resume;
+use crate::state::storing::store;
 use crate::store::{self, Sink};
 
 /// Converts, going on where an earlier run of the same plan stopped. One of several workers packs its part only.
@@ -52,11 +52,7 @@ pub fn on(
             running.budget(&draft.plan, source.as_ref(), sink)?;
             // The compact listing is not needed any more then, and packing wants the memory.
             let changes = draft.plan.base.is_some().then_some(changes);
-            (
-                resume::store(sink, &draft)?,
-                SourceSince::Unchanged,
-                changes,
-            )
+            (store(sink, &draft)?, SourceSince::Unchanged, changes)
         }
     };
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;

@@ -6,17 +6,26 @@ use super::origin::if_gone;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::cli::settings::{Planning, Running};
-use crate::grow::generation::{NextGeneration, OnChange, Published, grow, start_over, still_holds};
+use crate::grow::generation::{NextGeneration, Published, grow, start_over, still_holds};
+use crate::grow::options::OnChange;
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::problems::Problems;
 use crate::model::recipe::Recipe;
-use crate::plan::draft::{Draft, Ordered, Plan};
+use crate::plan::draft::Draft;
+use crate::plan::order::Ordered;
+use crate::plan::value::Plan;
 use crate::publish::commit::newest_snapshot;
 use crate::publish::readers::check_planned_names;
-use crate::source::scan::{Rules, Scan, scan};
+use crate::source::rules::Rules;
+use crate::source::samples::Scan;
+use crate::source::scan::scan;
+use crate::state::claims::generations;
+use crate::state::claims::of_generation;
+use crate::state::plans::Stored;
 use crate::state::published;
-use crate::state::stored::{self as resume, Stored};
+use crate::state::refusals::check_ours;
+use crate::state::refusals::refuse_later_snapshot;
 use crate::store::{Sink, Source};
 
 /// What came into a source after a plan was made.
@@ -89,7 +98,7 @@ pub(super) fn decide(
         (Some(newest), Some(manifest)) => comparison.published(newest, manifest, dry_run),
     }?;
     if !matches!(decision, Decision::UpToDate(..)) {
-        resume::refuse_later_snapshot(sink, published)?;
+        refuse_later_snapshot(sink, published)?;
     }
     Ok(decision)
 }
@@ -280,12 +289,12 @@ struct Destination {
 
 impl Destination {
     fn look(sink: &dyn Sink) -> Result<Self> {
-        let newest = match resume::generations(sink)?.last() {
+        let newest = match generations(sink)?.last() {
             None => {
-                resume::check_ours(sink)?;
+                check_ours(sink)?;
                 None
             }
-            Some(&generation) => match resume::of_generation(sink, generation) {
+            Some(&generation) => match of_generation(sink, generation) {
                 // A first plan that is lost is made again from the source.
                 Err(error) if error.kind() == Kind::Damage && generation == 1 => None,
                 stored => stored?,

@@ -10,7 +10,7 @@ use crate::format::compress::CompressionCost as _;
 use crate::model::history::Changes;
 use crate::model::recipe::{Compression, Format};
 use crate::plan::draft::Draft;
-use crate::source::scan::Notes;
+use crate::source::samples::Notes;
 use crate::store::Source;
 
 /// Speeds that a dry run's estimate assumes: a local disk, and one request of an object store.

@@ -11,7 +11,7 @@ use crate::cli::settings::Running;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, ShardRecord};
 use crate::model::sample::{key, split_extension};
-use crate::source::scan::field_name;
+use crate::source::samples::field_name;
 use crate::state::published::read_index;
 use crate::store::{Sink, at_once};
 

@@ -9,7 +9,7 @@ use crate::cli::settings::Running;
 use crate::publish::commit::{add_indexes, commit_snapshot};
 use crate::publish::readers::{Described, splits_of};
 use crate::state::published::load;
-use crate::state::stored::refuse_later;
+use crate::state::refusals::refuse_later;
 use crate::store::{self, Sink};
 use crate::upkeep::adopt::{Adoption, adopt, foreign_shards, foreign_splits, refuse_unfinished};
 

@@ -2,12 +2,13 @@
 
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{Planning, Running};
-use crate::state::stored::{self as resume};
+use crate::state::claims::generations;
+use crate::state::names::source_name;
 use crate::store::{self, Sink, Source};
 
 /// Where the source was when this plan was stored by `plan`.
 pub(super) fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
-    let text = sink.get(&resume::source_name(id))?;
+    let text = sink.get(&source_name(id))?;
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
@@ -23,7 +24,7 @@ pub(super) fn open_source(
 
 /// The error of a source that cannot be opened or listed.
 pub(super) fn if_gone(error: Error, sink: &dyn Sink, location: &str) -> Error {
-    match resume::generations(sink) {
+    match generations(sink) {
         Ok(planned) if !planned.is_empty() => error.known_to_have_been_there(location),
         // What is wrong with the source comes first.
         _ => error,

@@ -9,10 +9,16 @@ use crate::cli::settings::{FanOut, Running};
 use crate::model::offenders::Offender;
 use crate::model::policy::Policy;
 use crate::model::record::Remark;
-use crate::pack::pipeline::{self, Refused, Run};
+use crate::pack::pipeline::{self};
+use crate::pack::run::Refused;
+use crate::pack::run::Run;
 use crate::plan::budget::Budget;
 use crate::plan::worker::Worker;
-use crate::state::stored::{self as resume, Stored};
+use crate::state::claims::load;
+use crate::state::done::done;
+use crate::state::done::unpacked;
+use crate::state::plans::Stored;
+use crate::state::refusals::refuse_later;
 use crate::store::{self, Sink, Source};
 
 /// Packs this worker's part of the destination's plan.
@@ -35,8 +41,8 @@ pub fn on(
     policy: Policy,
     running: &Running,
 ) -> Result<Summary> {
-    resume::refuse_later(sink)?;
-    let stored = resume::load(sink)?;
+    refuse_later(sink)?;
+    let stored = load(sink)?;
     let planned = planned_source(sink, &stored.id)?;
     // A name that was never tried may be a wrong one.
     let tried = source.is_none() || source == planned.as_deref();
@@ -80,7 +86,7 @@ pub fn end_part(
     if !fan_out.publish {
         return Ok(packed);
     }
-    let left = resume::unpacked(sink, stored)?.len();
+    let left = unpacked(sink, stored)?.len();
     if left > 0 {
         tracing::info!(
             "{left} of {} shards are left to other workers: the last one publishes",
@@ -102,13 +108,13 @@ pub fn pack(
     running: &Running,
 ) -> Result<Summary> {
     let part = stored.plan.part(worker);
-    let done = resume::done(sink, stored, &part)?;
+    let done = done(sink, stored, &part)?;
     let todo: Vec<usize> = part
         .iter()
         .zip(&done)
         .filter_map(|(shard, done)| done.is_none().then_some(*shard))
         .collect();
-    let sum = |shards: &[usize], of: fn(&crate::plan::draft::ShardPlan) -> u64| -> u64 {
+    let sum = |shards: &[usize], of: fn(&crate::plan::value::ShardPlan) -> u64| -> u64 {
         shards
             .iter()
             .map(|&shard| of(&stored.plan.shards[shard]))

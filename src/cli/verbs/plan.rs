@@ -11,7 +11,8 @@ use crate::cli::settings::{Planning, Running, Told};
 use crate::model::history::Changes;
 use crate::model::manifest::Manifest;
 use crate::publish::companions::restore_companions;
-use crate::state::stored::{self as resume};
+use crate::state::names::source_name;
+use crate::state::storing::store;
 use crate::store::{self, Sink};
 
 /// Plans; stores the plan unless this is a dry run.
@@ -57,11 +58,11 @@ pub fn on(
             way::of_plan(sink, &draft.plan, |what| way::check(sink, what, running))?;
             tell_saving(&draft, source.as_ref())?;
             let changes = draft.plan.base.is_some().then_some(changes);
-            (resume::store(sink, &draft)?, changes)
+            (store(sink, &draft)?, changes)
         }
     };
     let location = store::absolute(&planning.source);
-    sink.put(&resume::source_name(&stored.id), location.as_bytes())?;
+    sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {
         done: "planned",
         changed: Some(true),

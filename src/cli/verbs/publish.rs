@@ -12,7 +12,9 @@ use crate::cli::file;
 use crate::cli::settings::Running;
 use crate::model::manifest::MANIFEST;
 use crate::publish::commit::publish;
-use crate::state::stored::{self as resume, Stored};
+use crate::state::claims::load;
+use crate::state::plans::Stored;
+use crate::state::refusals::refuse_later;
 use crate::store::{self, Sink};
 
 /// Publishes the destination's plan.
@@ -31,8 +33,8 @@ pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Resul
 
 /// The same on an opened destination.
 pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
-    resume::refuse_later(sink)?;
-    let stored = resume::load(sink)?;
+    refuse_later(sink)?;
+    let stored = load(sink)?;
     sink.sweep()?;
     finish(&stored, sink, Summary::default(), running)
 }

@@ -4,7 +4,7 @@ use crate::base::error::Result;
 use crate::cli::settings::Running;
 use crate::model::manifest::Manifest;
 use crate::model::record::index_name;
-use crate::plan::draft::Plan;
+use crate::plan::value::Plan;
 use crate::publish::readers::{Described, files_in_the_way, refuse_to_replace};
 use crate::state::published;
 use crate::store::Sink;

@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::base::error::{Error, Result};
 use crate::model::manifest::{IndexFile, Manifest};
 use crate::model::recipe::Recipe;
-use crate::plan::draft::Plan;
+use crate::plan::value::Plan;
 
 pub use crate::publish::readers::export::{ExportedFiles, export_files_again, export_readers};
 pub use crate::publish::readers::exporter::{Exporter, NamedFile, Splits, splits_of};

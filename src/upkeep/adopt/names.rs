@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use crate::model::record::index_name;
 use crate::publish::readers::Splits;
-use crate::source::scan::{ONLY_SPLIT, SPLIT_NAMES};
+use crate::source::dirs::ONLY_SPLIT;
+use crate::source::dirs::SPLIT_NAMES;
 use crate::upkeep::adopt::kind::{ForeignShard, without_kind};
 
 /// The shards of a directory by their splits, in order.

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::model::manifest::snapshot_name;
-use crate::state::stored::{Part, claim_name, plan_file};
+use crate::state::names::Part;
+use crate::state::names::claim_name;
+use crate::state::names::plan_file;
 use crate::store::ObjectMeta;
 use crate::upkeep::gc::inventory::{Inventory, StoredPlan};
 use crate::upkeep::gc::objects::{ShardFile, Stage, files_of};

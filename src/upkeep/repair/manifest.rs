@@ -10,7 +10,10 @@ use crate::model::manifest::{MANIFEST, Manifest, SNAPSHOT_DIR, snapshot_name, sn
 use crate::publish::companions::put_companions;
 use crate::publish::readers::NamedFile;
 use crate::publish::records::manifest_from_records;
-use crate::state::stored::{Stored, load, plans, unpacked};
+use crate::state::claims::load;
+use crate::state::claims::plans;
+use crate::state::done::unpacked;
+use crate::state::plans::Stored;
 use crate::upkeep::repair::truth::{ManifestCopy, judge, undecided};
 use crate::upkeep::repair::{Repair, RepairOutcome};
 

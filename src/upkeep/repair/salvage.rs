@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::io;
 
 use crate::base::buffer::{Buffer, Pieces};
-use crate::base::checksum::{SCAN_BYTES, Scanner};
+use crate::base::checksum::Scanner;
 use crate::base::error::{Error, Kind, Result};
+use crate::base::units::STREAM_ABOVE_BYTES;
 use crate::format::compress::unpack;
 use crate::model::recipe::{Compression, filling};
 use crate::model::record::{FieldRecord, FrameRecord, SampleRecord, ShardRecord};
@@ -265,9 +266,10 @@ impl<'c, 'a> LazyContent<'c, 'a> {
 
 impl Pieces for LazyContent<'_, '_> {
     fn next_piece(&mut self) -> Result<Option<&Buffer>> {
-        let most = usize::try_from(self.left).unwrap_or(SCAN_BYTES);
+        // Cut as a packer cuts what it reads: what gzip makes of a content depends on it.
+        let most = self.left.min(STREAM_ABOVE_BYTES) as usize;
         let mut piece = std::mem::take(&mut self.piece);
-        let read = self.fill(piece.room(most.min(SCAN_BYTES)))?;
+        let read = self.fill(piece.room(most))?;
         piece.room(read);
         piece.sum();
         self.left -= read as u64;

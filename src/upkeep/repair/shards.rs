@@ -1,7 +1,7 @@
 //! Shards made again whose indexes are as they were published: surveyed together, looked for in the source together, then each rebuilt.
 
-use crate::base::checksum::SCAN_BYTES;
 use crate::base::error::Result;
+use crate::base::units::STREAM_ABOVE_BYTES;
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, ShardEntry};
@@ -14,7 +14,7 @@ use crate::upkeep::repair::wanted::WantedFiles;
 use crate::upkeep::repair::{DamagedShard, Repair, RepairOutcome, is_outage, published_record};
 
 /// Memory of one reader of a damaged shard.
-const PIECES_BYTES: u64 = PIECE_BYTES + SCAN_BYTES as u64;
+const PIECES_BYTES: u64 = PIECE_BYTES + STREAM_ABOVE_BYTES;
 
 impl Repair<'_> {
     /// Makes shards again whose indexes are as they were published.

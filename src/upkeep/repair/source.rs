@@ -7,7 +7,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::model::listing::Listing;
 use crate::model::manifest::ShardEntry;
 use crate::plan::budget::Budget;
-use crate::state::stored::Stored;
+use crate::state::plans::Stored;
 use crate::store::Source;
 
 /// Opens the source, or says why there is none.

@@ -12,7 +12,7 @@ use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::record::{Footer, Remark, index_name};
 use crate::publish::readers::{export_readers, reader_names};
-use crate::state::stored::plans;
+use crate::state::claims::plans;
 use crate::store::{Sink, at_once};
 use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::verify::not_as_planned;

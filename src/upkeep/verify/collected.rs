@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::format::Finding;
 use crate::model::record::Remark;
 use crate::model::sample::{Sample, key_hash};
-use crate::source::scan::{Entry, Scan};
+use crate::source::samples::Entry;
+use crate::source::samples::Scan;
 use crate::store::Source;
 use crate::upkeep::verify::verification::{Report, SourceToCompare};
 

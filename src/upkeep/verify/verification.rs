@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::signal::Stop;
 use crate::format::Finding;
 use crate::model::counters::Counters;
-use crate::source::scan::Scan;
+use crate::source::samples::Scan;
 use crate::store::{Sink, Source};
 
 /// How deep a verification looks; each level includes those before it.
