@@ -154,6 +154,11 @@ impl<W: Write> Compressor<W> {
         size: u64,
         pass: &mut dyn FnMut(&[u8]),
     ) -> Result<u32> {
+        // What a compressor makes of a content must not depend on how it was read: small ones always come whole, as packers hold them.
+        let cut = match size > STREAM_ABOVE_BYTES {
+            true => SCAN_BYTES,
+            false => usize::MAX,
+        };
         let mut whole = crc32fast::Hasher::new();
         let mut read = 0;
         while let Some(piece) = pieces.next_piece()? {
@@ -168,9 +173,8 @@ impl<W: Write> Compressor<W> {
             ));
             match &self.inner {
                 Inner::Plain(_) => self.write(piece, Some(piece.crc32))?,
-                // What a compressor makes of it must not depend on how it was read.
                 _ => piece
-                    .chunks(SCAN_BYTES)
+                    .chunks(cut)
                     .try_for_each(|chunk| self.write(chunk, None))?,
             }
             pass(piece);
