@@ -8,6 +8,7 @@ DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
 HEAVY  := .venv/interop-heavy.stamp
 TYPOS  := .tools/bin/typos
+DENY   := .tools/bin/cargo-deny
 GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
 # A test that hangs ends the run instead of blocking it.
 LIMIT  := timeout --foreground $(or $(TEST_SECONDS),3600)
@@ -17,7 +18,7 @@ PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder 
 QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs demo test quick model exhaustive check bench scale batch interop interop-heavy interop-all soak fuzz static clean
+.PHONY: help build programs demo test quick model exhaustive check deny bench scale batch interop interop-heavy interop-all soak fuzz static clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +70,12 @@ check: $(TYPOS) ## formatting, lints and documentation, warnings denied; spellin
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --lib
 	@if [ -x $(TYPOS) ]; then $(TYPOS); else echo "spelling was not checked: typos could not be installed"; fi
+	@if [ -x $(DENY) ]; then $(DENY) check licenses bans sources; else echo "licences were not checked: make deny installs cargo-deny first"; fi
+
+deny: ## licences, duplicates, origin and known weaknesses of the libraries (builds cargo-deny first, 5 minutes)
+	@[ -x $(DENY) ] || cargo install cargo-deny --locked --root .tools
+	$(DENY) check licenses bans sources
+	$(DENY) check advisories || echo "advisories need their database, from GitHub"
 
 interop: $(STAMP) programs ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
 	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
