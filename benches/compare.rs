@@ -747,8 +747,7 @@ impl Bench {
     /// An ImageFolder of so many files, made if it is not there yet.
     fn tree(&self, files: usize) -> io::Result<PathBuf> {
         self.made_once(&format!("tree-{files}"), |dir| {
-            let maker =
-                Path::new(env!("CARGO_BIN_EXE_shardpack")).with_file_name("examples/imagefolder");
+            let maker = Path::new(env!("CARGO_BIN_EXE_shardpack")).with_file_name("imagefolder");
             let (files, bytes) = (files.to_string(), (files * 100_000).to_string());
             let mut command = Command::new(&maker);
             command
