@@ -43,7 +43,7 @@ impl Reporter {
         let (counters, end, whole) = (Arc::clone(counters), Arc::clone(&ended), Arc::clone(&done));
         let work = move || {
             let mut view = View::new(show);
-            let mut told = file.map(Told::new);
+            let mut told = file.map(SchedulerFile::new);
             while !end.load(Ordering::Relaxed) {
                 counters.remember();
                 view.show(&counters);
@@ -87,13 +87,13 @@ impl Drop for Reporter {
 }
 
 /// The file of a scheduler.
-struct Told {
+struct SchedulerFile {
     path: PathBuf,
     at: Option<Instant>,
     failed: bool,
 }
 
-impl Told {
+impl SchedulerFile {
     fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -285,7 +285,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("progress");
         let counters = Arc::new(Counters::default());
-        let mut told = Told::new(path.clone());
+        let mut told = SchedulerFile::new(path.clone());
         told.tell(&counters, false);
         assert!(!path.exists());
         counters.begin("pack", 1, 10, 1);

@@ -12,5 +12,7 @@ pub use planning::{Files, Planning};
 pub use recipe::rules_of;
 pub use running::{Running, deadline};
 pub(crate) use running::{now, progress_file, running};
-pub use verbs::{FanOut, Part, Partly, Told};
-pub(crate) use verbs::{fan_out, gc, index_names, level, part, partly, policy, told, worker};
+pub use verbs::{FanOut, Part, PlanOutputs, VerifyScope};
+pub(crate) use verbs::{
+    fan_out, gc, index_names, level, part, plan_outputs, policy, verify_scope, worker,
+};

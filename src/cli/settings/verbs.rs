@@ -25,7 +25,7 @@ pub enum Part {
 
 /// Which part of a dataset to verify.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Partly {
+pub struct VerifyScope {
     /// Percent of the shards, those that come next.
     pub sample: Option<f64>,
     /// Go on where the last run ended.
@@ -34,7 +34,7 @@ pub struct Partly {
     pub max_duration: Option<std::time::Duration>,
 }
 
-impl Partly {
+impl VerifyScope {
     /// Whether anything but the whole is wanted.
     pub fn is_part(&self) -> bool {
         self.sample.is_some() || self.resume || self.max_duration.is_some()
@@ -52,7 +52,7 @@ pub struct FanOut {
 
 /// Files that tell a scheduler what a plan comes to.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct PlanOutputs {
     /// Workers that will have something to do, of how many there are at most.
     pub workers: Option<(PathBuf, usize)>,
     /// `true` if there is anything to do, `false` if not.
@@ -110,12 +110,12 @@ pub(crate) fn fan_out(args: &cli::WorkerArgs) -> Result<Option<FanOut>> {
 }
 
 /// What to tell a scheduler of a plan.
-pub(crate) fn told(args: &cli::ConvertPlanArgs) -> Result<Told> {
+pub(crate) fn plan_outputs(args: &cli::ConvertPlanArgs) -> Result<PlanOutputs> {
     if args.workers == Some(0) {
         return Err(Error::usage("--workers 0: give at least 1"));
     }
     let path = |given: &Option<OsString>| given.as_ref().map(PathBuf::from);
-    Ok(Told {
+    Ok(PlanOutputs {
         workers: path(&args.out_workers).map(|path| (path, args.workers.unwrap_or(usize::MAX))),
         changed: path(&args.out_changed),
     })
@@ -138,7 +138,7 @@ pub(crate) fn level(level: cli::Level, source: Option<&str>) -> Result<Level> {
 }
 
 /// Which shards to verify.
-pub(crate) fn partly(args: &cli::VerifyArgs, level: Level) -> Result<Partly> {
+pub(crate) fn verify_scope(args: &cli::VerifyArgs, level: Level) -> Result<VerifyScope> {
     let sample = args.sample.as_deref().filter(|text| !text.is_empty());
     let percent = |text: &str| {
         let percent = parse_percent(text).filter(|percent| *percent > 0.0);
@@ -148,7 +148,7 @@ pub(crate) fn partly(args: &cli::VerifyArgs, level: Level) -> Result<Partly> {
             ))
         })
     };
-    let part = Partly {
+    let part = VerifyScope {
         sample: sample.map(percent).transpose()?,
         resume: args.resume,
         max_duration: args.max_duration,

@@ -84,7 +84,12 @@ fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
         args.on_error,
         &args.growth,
     )?;
-    plan::run(&planning, &settings::told(args)?, args.dry_run, running)
+    plan::run(
+        &planning,
+        &settings::plan_outputs(args)?,
+        args.dry_run,
+        running,
+    )
 }
 
 fn pack(args: &flags::PackArgs, running: &Running) -> Result<Summary> {
@@ -102,7 +107,7 @@ fn verify(args: &flags::VerifyArgs, running: &Running) -> Result<Summary> {
     // A batch template's parameter may be empty.
     let source = source.filter(|source| !source.is_empty());
     let level = settings::level(args.level, source)?;
-    let part = settings::partly(args, level)?;
+    let part = settings::verify_scope(args, level)?;
     verify::run(&args.destination, level, source, &part, args.json, running)
 }
 

@@ -7,7 +7,7 @@ use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
 use crate::cli::file::{self};
-use crate::cli::settings::{Planning, Running, Told};
+use crate::cli::settings::{PlanOutputs, Planning, Running};
 use crate::model::history::Changes;
 use crate::model::manifest::Manifest;
 use crate::publish::companions::restore_companions;
@@ -16,21 +16,26 @@ use crate::state::storing::store;
 use crate::store::{self, Sink};
 
 /// Plans; stores the plan unless this is a dry run.
-pub fn run(planning: &Planning, told: &Told, dry_run: bool, running: &Running) -> Result<Summary> {
+pub fn run(
+    planning: &Planning,
+    outputs: &PlanOutputs,
+    dry_run: bool,
+    running: &Running,
+) -> Result<Summary> {
     let sink = store::sink(&planning.destination, &running.access)?;
     let summary = on(sink.as_ref(), planning, dry_run, running)?;
     if dry_run {
         return Ok(summary);
     }
     let changed = summary.changed.unwrap_or(true);
-    if let Some((path, most)) = &told.workers {
+    if let Some((path, most)) = &outputs.workers {
         let workers = match changed {
             true => summary.shards.min(*most as u64),
             false => 0,
         };
         file::write("--out-workers", path, workers.to_string().as_bytes())?;
     }
-    if let Some(path) = &told.changed {
+    if let Some(path) = &outputs.changed {
         file::write("--out-changed", path, changed.to_string().as_bytes())?;
     }
     Ok(summary)

@@ -9,7 +9,7 @@ use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
 use crate::base::version;
-use crate::cli::settings::{Partly, Running, rules_of};
+use crate::cli::settings::{Running, VerifyScope, rules_of};
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, STATE};
@@ -55,7 +55,7 @@ fn cursor(sink: &dyn Sink) -> Result<Option<Cursor>> {
 }
 
 /// The shards to look at, going on where the cursor stands if it is of this manifest.
-fn portion(sink: &dyn Sink, manifest: &Manifest, part: &Partly) -> Result<Portion> {
+fn portion(sink: &dyn Sink, manifest: &Manifest, part: &VerifyScope) -> Result<Portion> {
     let shards = manifest.shards().count();
     let until = part.max_duration.map(|time| Instant::now() + time);
     let stands = match part.is_part() {
@@ -99,7 +99,7 @@ pub fn run(
     destination: &str,
     level: Level,
     source: Option<&str>,
-    part: &Partly,
+    part: &VerifyScope,
     json: bool,
     running: &Running,
 ) -> Result<Summary> {

@@ -26,10 +26,8 @@ fn sleeps_over(name: &str, new: New, verb: Verb, earlier: &[Verb], damage: fn(&m
         let _ = world.run(verb, &fate);
         // Before steps that write nothing it is as if it slept before the next that does.
         let trace = fate.trace();
-        let points: Vec<_> = (0..trace.len())
-            .filter(|&at| level == Level::Operations || writes(&trace[at]))
-            .collect();
-        let points = thinned(points);
+        let points =
+            (0..trace.len()).filter(|&at| level == Level::Operations || writes(&trace[at]));
         let (mut asleep, mut killed) = (0, 0);
         for point in points {
             let like = new(&data);
@@ -48,7 +46,7 @@ fn sleeps_over(name: &str, new: New, verb: Verb, earlier: &[Verb], damage: fn(&m
         println!(
             "{name} sleeps over a publication, {level:?}: {asleep} points, killed at {killed}, {seconds:.1} s"
         );
-        assert!(killed > 0);
+        assert!(killed > 1);
     }
 }
 
