@@ -581,9 +581,13 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
 /// One case of how many is tried, unless `SHARDPACK_EVERY` says it: 1 tries all of them, as `make exhaustive` does.
 const EVERY: u64 = 4;
 
+fn every() -> usize {
+    number("SHARDPACK_EVERY").unwrap_or(EVERY).max(1) as usize
+}
+
 /// The cases that are tried of all there are, spread over points and what happens at them.
 fn thinned<T>(cases: Vec<T>) -> Vec<T> {
-    let every = number("SHARDPACK_EVERY").unwrap_or(EVERY).max(1) as usize;
+    let every = every();
     let is_tried = |at: usize| (at + at / every).is_multiple_of(every);
     let cases = cases.into_iter().enumerate();
     cases

@@ -149,12 +149,15 @@ fn sleeps_while(
         _ => undisturbed(new(data), &Tree::new(), &workers[..1]),
     };
     let expected = undisturbed(new(data), &before, others);
-    let mut points = 0;
+    // Other points for each of these, where not all are tried.
+    let (step, mut points) = (every(), 0);
+    let first = name.len() % step;
     loop {
+        let at = first + points * step;
         let world = Arc::new(new(data));
         world.fill(&before);
         let meanwhile = Arc::clone(&world);
-        let fate = Fate::pause(level, points, move || meanwhile.succeeds(others));
+        let fate = Fate::pause(level, at, move || meanwhile.succeeds(others));
         let ended = world.run(verb, &fate);
         let Some(place) = fate.place() else {
             break;
@@ -164,13 +167,13 @@ fn sleeps_while(
         ended.unwrap_or_else(|error| panic!("{context}: {error}"));
         assert_same(&world.tree(), &expected, &context);
         if writes(&place) {
-            let fate = |work| Fate::last_act(level, points - 1, work);
+            let fate = |work| Fate::last_act(level, at, work);
             is_killed_late(&world, &before, verb, others, &expected, fate);
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!("{name} sleeps, {level:?}: {points} points, {seconds:.1} s");
-    assert!(points > 10);
+    assert!(points * step > 10);
 }
 
 /// Whether something gets its name, or loses it, at this point.
