@@ -4,7 +4,7 @@
 //! list → scan → plan → claim → read ahead → pack → compress → digest → put → record → publish
 //! ```
 //!
-//! Data moves left to right. Left of `claim` runs once and ends in a [`plan::Plan`]; `claim … record` runs on many threads and
+//! Data moves left to right. Left of `claim` runs once and ends in a [plan](plan::value::Plan); `claim … record` runs on many threads and
 //! workers, one thread owning one shard; `publish` runs once, from records alone.
 //!
 //! A folder of `src/` is a room, and imports only from those before it in this table, which a test reads:

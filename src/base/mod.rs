@@ -1,7 +1,7 @@
 //! What knows no dataset: errors and exit codes, sizes and numbers, checksums, buffers, the seam between threads, signals, headers of images.
 //!
 //! Every room stands on this one, and nothing here names a sample, a shard or a store. What waits for work that runs elsewhere does so by
-//! [`reactor`]; the locks and threads under it are those of [`sync`], so that a checker's can take their place.
+//! [`reactor`]; the locks and threads under it are those of `sync`, so that a checker's can take their place.
 
 pub mod buffer;
 pub mod checksum;

@@ -5,7 +5,7 @@
 //! enough readers that the blocked time of a read, measured as it goes, does not keep the packers waiting.
 //!
 //! Work may block but must not wait for other work. Work that blocks nobody, because a network client runs it, keeps its
-//! promise through [`promise`].
+//! promise through `promise`.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! Reader indexes: finished shards described to one reader each, from their records alone.
 //!
-//! A new index is one new file and one line in [`EXPORTERS`]. Records and a manifest come in, files with names and contents go out;
+//! A new index is one new file and one line in `EXPORTERS`. Records and a manifest come in, files with names and contents go out;
 //! nothing here reads a shard.
 
 mod export;

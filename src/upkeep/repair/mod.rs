@@ -2,7 +2,7 @@
 //!
 //! The findings of a verification come in; what was repaired and what is lost goes out. The nearest is tried first: the manifest from
 //! its snapshot or from records, an index from its shard and the plan, a shard from itself, and from the source only what it has lost.
-//! What comes out is compared with what was published before it replaces anything, see [`guard`]; what does not agree is said. So a
+//! What comes out is compared with what was published before it replaces anything, see `guard`; what does not agree is said. So a
 //! repair that cannot help leaves all as it was, and one that is interrupted too.
 
 mod companions;
