@@ -56,7 +56,7 @@ quick: ## the tests that find most mistakes, in two minutes after a build
 	$(LIMIT) cargo test --lib -- --skip crash::
 	$(LIMIT) cargo test --test it -- $(QUICK)
 
-# `make test` tries one in four of these.
+# `make test` tries one in eight of these.
 exhaustive: ## runs that end at any point, in every way (15 minutes)
 	SHARDPACK_EVERY=1 cargo test --lib -- --nocapture crash::
 
