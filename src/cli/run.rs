@@ -2,8 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::error::{Error, Kind, Result};
@@ -48,7 +47,7 @@ fn run(verb: &Verb) -> u8 {
         quiet: args.quiet,
         summary: args.summary.as_ref().map(PathBuf::from),
         page: verb.page(),
-        told: AtomicBool::new(false),
+        told: Mutex::new(false),
     });
     let last = Arc::clone(&end);
     let watched = stop.watch(
@@ -94,15 +93,16 @@ struct End {
     quiet: bool,
     summary: Option<PathBuf>,
     page: Option<Page>,
-    /// Set by the first thread that tells how the run ended; nobody else does.
-    told: AtomicBool,
+    /// Whether a thread has told how the run ended; held by the one that is at it. Nobody tells a second time.
+    told: Mutex<bool>,
 }
 
 impl End {
     /// Tells how the run ended, and gives the exit code.
     fn tell(&self, result: Result<Summary>, running: Option<&Running>) -> u8 {
-        while self.told.swap(true, Ordering::SeqCst) {
-            // The other thread ends the process when it has told.
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        while std::mem::replace(&mut *told, true) {
+            // The other thread ends the process at this moment.
             std::thread::park();
         }
         let (summary, interrupted) = match result {
@@ -115,11 +115,14 @@ impl End {
 
     /// The same for a run that does not end although it was told to, from another thread and right before the process ends.
     fn tell_in_haste(&self, error: &Error) {
-        // The run ends by itself at this very moment: it only needs a little more time.
-        if self.told.swap(true, Ordering::SeqCst) {
-            return std::thread::sleep(Duration::from_millis(700));
+        match self.told.try_lock() {
+            Ok(mut told) if !*told => {
+                self.write(self.failed(error), None);
+                *told = true;
+            }
+            // The run ends by itself at this very moment: it only needs a little more time.
+            _ => std::thread::sleep(Duration::from_millis(700)),
         }
-        self.write(self.failed(error), None);
     }
 
     fn failed(&self, error: &Error) -> Summary {
