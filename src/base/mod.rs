@@ -1,6 +1,6 @@
 //! What knows no dataset: errors and exit codes, sizes and numbers, checksums, buffers, the seam between threads, signals, headers of images.
 //!
-//! Every room stands on this one, and nothing here names a sample, a shard or a store. What waits for work that runs elsewhere does so by
+//! Every room stands on this one, which stands on none. What waits for work that runs elsewhere does so by
 //! [`reactor`]; the locks and threads under it are those of `sync`, so that a checker's can take their place.
 
 pub mod buffer;
@@ -13,4 +13,3 @@ pub(crate) mod sync;
 pub mod text;
 pub mod unique;
 pub mod units;
-pub mod version;

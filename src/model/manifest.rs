@@ -3,14 +3,16 @@
 //! `docs/manifest.schema.json` is its JSON Schema. No time, host or path of the machine is in it: the same source and recipe give
 //! the same bytes.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
-use crate::base::version;
 use crate::model::name::check_name;
 use crate::model::recipe::{Names, Recipe};
 use crate::model::record::Remark;
+use crate::model::version;
 
 /// Where everything lies that readers of the dataset do not need.
 pub const STATE: &str = "_shardpack";
@@ -126,6 +128,12 @@ impl Manifest {
     /// Digest of the plan that a shard was packed under.
     pub fn plan_of<'a>(&'a self, shard: &'a ShardEntry) -> &'a str {
         shard.plan.as_deref().unwrap_or(&self.plan)
+    }
+
+    /// Digests of the plans that anything of it was made under, its own among them.
+    pub fn plan_digests(&self) -> HashSet<&str> {
+        let of_shards = self.shards().map(|(_, shard)| self.plan_of(shard));
+        of_shards.chain([self.plan.as_str()]).collect()
     }
 
     /// Whether its numbers can be, and be reckoned with.

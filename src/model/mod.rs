@@ -1,6 +1,7 @@
 //! What is written down of a dataset: samples and their keys, recipe and policy, the record of a shard, the manifest.
 //!
-//! Values only, with the form that they have on the wire: nothing here lists, reads or writes a file.
+//! Values, with the form that they have on the wire, and what a run adds to while it goes on: its counters and the file of `--problems`. No
+//! source and no destination is touched here.
 
 pub mod counters;
 pub mod history;
@@ -14,3 +15,4 @@ pub mod problems;
 pub mod recipe;
 pub mod record;
 pub mod sample;
+pub mod version;

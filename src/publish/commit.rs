@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::base::error::{Error, Kind, Result};
-use crate::base::version;
 use crate::model::manifest::{MANIFEST, Manifest, snapshot_name};
+use crate::model::version;
 use crate::publish::companions::{catch_up, put_companions, restore_companions};
 use crate::publish::readers::{ExportedFiles, export_readers};
 use crate::publish::records::prepare;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::text::show;
-use crate::base::version;
+use crate::model::version;
 use crate::state::names::{CLAIMS, claim_name, generations_of, is_id};
 use crate::state::plans::{Stored, json, load_id};
 use crate::store::{Sink, at_once};

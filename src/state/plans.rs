@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
-use crate::base::version;
 use crate::model::manifest::STATE;
 use crate::model::name::check_name;
 use crate::model::record::index_name;
 use crate::model::sample::Sample;
+use crate::model::version;
 use crate::plan::value::{PLAN_KIND, Plan, ShardPlan};
 use crate::state::names::plan_name;
 use crate::store::Sink;

@@ -1,8 +1,8 @@
 //! Destinations that are refused before anything in them is changed: of a later version of this program, or of somebody else.
 
 use crate::base::error::{Error, Result, unless_damaged};
-use crate::base::version;
 use crate::model::manifest::{STATE, snapshot_name};
+use crate::model::version;
 use crate::state::claims::stored;
 use crate::state::published::load;
 use crate::store::Sink;

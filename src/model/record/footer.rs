@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
-use crate::base::version;
 use crate::model::record::{Remark, ShardRecord};
+use crate::model::version;
 
 /// Name of the entry in the metadata of an index.
 pub(super) const FOOTER_KEY: &str = "shardpack";

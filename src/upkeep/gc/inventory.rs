@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::base::version;
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
+use crate::model::version;
 use crate::state::claims::claim;
 use crate::state::names::generations_of;
 use crate::state::names::plan_file;

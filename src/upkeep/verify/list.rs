@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::checksum::crc_text;
 use crate::base::error::Result;
-use crate::base::version;
 use crate::format::Finding;
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry, snapshot_name};
 use crate::model::record::index_name;
+use crate::model::version;
 use crate::state::claims::plans;
 use crate::state::plans::stored_names;
 use crate::store::Sink;
