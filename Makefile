@@ -3,7 +3,6 @@
 PYTHON ?= python3
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 DEBUG  := $(TARGET)/debug
-BIN    := $(TARGET)/release/shardpack
 DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
 HEAVY  := .venv/interop-heavy.stamp
@@ -57,7 +56,7 @@ quick: ## the tests that find most mistakes, in two minutes after a build
 	$(LIMIT) cargo test --test it -- $(QUICK)
 
 # `make test` tries one in eight of these.
-exhaustive: ## runs that end at any point, in every way (15 minutes)
+exhaustive: ## runs that end at any point, in every way (most of an hour)
 	SHARDPACK_EVERY=1 cargo test --lib -- --nocapture crash::
 
 model: ## the seam between threads under thousands of schedules (10 seconds); SHARDPACK_SCHEDULES=200000 make model
@@ -97,7 +96,7 @@ scale: ## what planning and publishing cost for 10 million samples (needs 4 GB o
 	cargo bench --bench scale
 
 # Each pass has seeds of its own; one that fails is tried again with SHARDPACK_SEED=N.
-soak: ## chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES (30)
+soak: exhaustive ## all of these once, then chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES (30)
 	@end=$$(( $$(date +%s) + 60 * $${SOAK_MINUTES:-30} )); seed=$${SOAK_SEED:-$$(date +%s)}; passes=0; \
 	 while [ $$(date +%s) -lt $$end ]; do \
 	   echo "seeds from $$seed"; \
