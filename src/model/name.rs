@@ -165,4 +165,21 @@ mod tests {
             r#""data/train-00000.tar""#
         );
     }
+
+    #[test]
+    fn names_that_leave_the_root_are_refused() {
+        for name in [
+            "",
+            "/etc/passwd",
+            "a/../b",
+            "..",
+            "a//b",
+            "./a",
+            "a\0b",
+            "a\nb",
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        check_name("data/train-00000.tar").unwrap();
+    }
 }

@@ -160,14 +160,12 @@ fn samples(scan: &Scan, range: &Range<usize>) -> impl Iterator<Item = Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::limits::Limits;
     use crate::model::listing::{Dir, Listing};
     use crate::model::sample::Version;
     use crate::plan::value::ShardPlan;
     use crate::plan::worker::Worker;
     use crate::source::rules::Rules;
     use crate::source::scan::scan;
-    use globset::GlobSet;
 
     /// The draft for a class with these files, each with its size and version.
     fn draft(files: &[(&str, u64, Version)], seed: u64) -> Draft {
@@ -179,25 +177,18 @@ mod tests {
             dirs: vec![Dir::default(), class],
             ..Listing::default()
         };
-        let rules = Rules {
-            splits: vec![],
-            labels: None,
-            labels_unneeded: false,
-            allow_empty: false,
-            keep_faulty: false,
-            include: GlobSet::empty(),
-            exclude: GlobSet::empty(),
-            generated: vec!["cls"],
-            problems: Default::default(),
-            limits: Limits::of_fields(1 << 33, "too much"),
-        };
         let recipe = Recipe {
             missing: Missing::Keep,
             seed,
             cut: Cut::Shards(2),
             ..Recipe::default()
         };
-        Draft::new(scan(listing, &rules, "SRC").unwrap(), recipe, vec![]).unwrap()
+        Draft::new(
+            scan(listing, &Rules::plain(), "SRC").unwrap(),
+            recipe,
+            vec![],
+        )
+        .unwrap()
     }
 
     #[test]

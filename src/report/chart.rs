@@ -85,6 +85,17 @@ pub(super) struct Bar {
     pub(super) solid: f64,
 }
 
+impl Bar {
+    /// One without a paler part.
+    pub(super) fn of(label: String, high: f64) -> Self {
+        Self {
+            label,
+            high,
+            solid: high,
+        }
+    }
+}
+
 /// Draws bars of one width side by side.
 pub(super) fn draw_bars(out: &mut Html, id: usize, frame: &Frame<'_>, bars: &[Bar]) {
     let mut shapes = String::new();

@@ -35,6 +35,25 @@ pub struct Rules {
     pub limits: Limits,
 }
 
+#[cfg(test)]
+impl Rules {
+    /// Those of a conversion without options, for tests.
+    pub(crate) fn plain() -> Self {
+        Self {
+            splits: Vec::new(),
+            labels: None,
+            labels_unneeded: false,
+            allow_empty: false,
+            keep_faulty: false,
+            include: GlobSet::empty(),
+            exclude: GlobSet::empty(),
+            generated: vec!["cls"],
+            problems: Problems::default(),
+            limits: Limits::of_fields(1 << 33, "too much"),
+        }
+    }
+}
+
 /// Whether the path or a directory above it is to be left out.
 pub(super) fn excluded(exclude: &GlobSet, path: &[u8]) -> bool {
     !exclude.is_empty()

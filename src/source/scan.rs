@@ -65,25 +65,9 @@ mod tests {
 
     use super::*;
     use crate::base::error::Kind;
-    use crate::model::limits::Limits;
     use crate::model::listing::Dir;
     use crate::model::sample::{SourcePath, Version};
     use crate::source::labels::Labels;
-
-    fn rules() -> Rules {
-        Rules {
-            splits: Vec::new(),
-            labels: None,
-            labels_unneeded: false,
-            allow_empty: false,
-            keep_faulty: false,
-            include: GlobSet::empty(),
-            exclude: GlobSet::empty(),
-            generated: vec!["cls"],
-            problems: Default::default(),
-            limits: Limits::of_fields(1 << 33, "too much"),
-        }
-    }
 
     /// A listing of these paths; a trailing slash is an empty directory, `@N` after a path its size.
     fn listing(paths: &[&str]) -> Listing {
@@ -135,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_fingerprint_is_of_every_file_and_class() {
-        let scanned = |paths: &[&str]| scan(listing(paths), &rules(), "SRC").unwrap();
+        let scanned = |paths: &[&str]| scan(listing(paths), &Rules::plain(), "SRC").unwrap();
         let plain = ["a/1.jpg", "a/1.txt", "b/2.jpg"];
         let one = scanned(&plain).fingerprint(&[]);
         assert_eq!(one, scanned(&plain).fingerprint(&[]));
@@ -157,7 +141,7 @@ mod tests {
     fn classes_keep_their_numbers_and_new_ones_follow() {
         let mut scan = scan(
             listing(&["a/1.jpg", "c/1.jpg", "c/2.jpg", "b/1.jpg"]),
-            &rules(),
+            &Rules::plain(),
             "SRC",
         )
         .unwrap();
@@ -179,7 +163,7 @@ mod tests {
                 "val/c/3.jpeg",
                 "val/a/4.webp",
             ]),
-            &rules(),
+            &Rules::plain(),
             "SRC",
         )
         .unwrap();
@@ -198,14 +182,19 @@ mod tests {
 
     #[test]
     fn directories_are_classes_unless_all_of_them_name_splits() {
-        let scan = scan(listing(&["train/1.jpg", "cat/2.jpg"]), &rules(), "SRC").unwrap();
+        let scan = scan(
+            listing(&["train/1.jpg", "cat/2.jpg"]),
+            &Rules::plain(),
+            "SRC",
+        )
+        .unwrap();
         assert_eq!(scan.classes, ["cat", "train"]);
         assert_eq!(scan.splits, ["train"]);
     }
 
     #[test]
     fn class_order_is_by_component_and_not_by_whole_path() {
-        let scan = scan(listing(&["a-b/x.jpg", "a/y.jpg"]), &rules(), "SRC").unwrap();
+        let scan = scan(listing(&["a-b/x.jpg", "a/y.jpg"]), &Rules::plain(), "SRC").unwrap();
         assert_eq!(scan.classes, ["a", "a-b"]);
     }
 
@@ -220,7 +209,7 @@ mod tests {
                 "c/notes.md",
                 "c/y.jpg~",
             ]),
-            &rules(),
+            &Rules::plain(),
             "SRC",
         )
         .unwrap();
@@ -245,7 +234,7 @@ mod tests {
                 "empty/",
                 "loose.jpg",
             ],
-            &rules(),
+            &Rules::plain(),
         );
         for part in [
             "c/a.JPEG, c/a.jpg",
@@ -263,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_no_problem_any_more() {
-        let mut rules = rules();
+        let mut rules = Rules::plain();
         let set = |glob: &str| {
             let glob = globset::GlobBuilder::new(glob)
                 .literal_separator(true)
@@ -289,8 +278,8 @@ mod tests {
             "val/x.jpg",
             "val/y.jpg",
         ];
-        assert!(refusal(&paths, &rules()).contains("--labels FILE"));
-        let mut rules = rules();
+        assert!(refusal(&paths, &Rules::plain()).contains("--labels FILE"));
+        let mut rules = Rules::plain();
         rules.labels = Some(Labels::parse("l.csv", b"x.jpg,dog\ny,cat\n", None).unwrap());
         let found = scan(listing(&paths), &rules, "SRC").unwrap();
         assert_eq!(
@@ -309,7 +298,7 @@ mod tests {
     #[test]
     fn the_ground_truth_list_goes_by_sorted_file_name() {
         let synsets = Some(("synsets.txt", b"n03\nn01\nn02\n".as_slice()));
-        let mut rules = rules();
+        let mut rules = Rules::plain();
         rules.labels = Some(Labels::parse("truth.txt", b"1\n3\n", synsets).unwrap());
         let found = scan(listing(&["b.jpg", "a.jpg"]), &rules, "SRC").unwrap();
         assert_eq!(found.classes, ["n01", "n02", "n03"]);
@@ -322,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_named_split_takes_its_own_directory_only() {
-        let mut rules = rules();
+        let mut rules = Rules::plain();
         rules.splits = vec![("val".into(), SourcePath::new("old/val"))];
         let found = scan(listing(&["old/val/c/1.jpg", "new/c/2.jpg"]), &rules, "SRC").unwrap();
         assert_eq!(samples(&found), [("old/val/c/1".into(), "val", 0)]);
@@ -333,8 +322,10 @@ mod tests {
 
     #[test]
     fn a_source_without_images_says_what_an_image_is() {
-        assert!(refusal(&["c/readme.txt"], &rules()).contains("class directory without images"));
-        let text = refusal(&["readme.txt"], &rules());
+        assert!(
+            refusal(&["c/readme.txt"], &Rules::plain()).contains("class directory without images")
+        );
+        let text = refusal(&["readme.txt"], &Rules::plain());
         assert!(
             text.contains("no images") && text.contains("webp"),
             "{text}"

@@ -50,3 +50,16 @@ pub fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<Bytes>> 
         )),
     }
 }
+
+/// The index file as it was published; damage if it is gone or another.
+pub fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes> {
+    read_index(entry, sink)?.ok_or_else(|| {
+        Error::new(
+            Kind::Damage,
+            format!(
+                "{sink}/{}: missing: run `shardpack verify {sink}`",
+                entry.index
+            ),
+        )
+    })
+}

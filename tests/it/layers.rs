@@ -94,6 +94,13 @@ fn text_of(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap()
 }
 
+/// A file without its tests, which stand at its end.
+fn code_of(file: &str) -> String {
+    let text = text_of(file);
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    code.to_owned()
+}
+
 /// The Rust files; a page's style lies beside its module.
 fn sources() -> Vec<String> {
     let root = root();
@@ -473,8 +480,7 @@ fn the_map_is_the_same_wherever_it_is_shown() {
 fn files_and_functions_are_of_a_size_that_can_be_read() {
     let mut wrong = Vec::new();
     for file in sources() {
-        let text = text_of(&file);
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+        let code = code_of(&file);
         let lines = code
             .lines()
             .map(str::trim)
@@ -511,8 +517,7 @@ fn libraries_are_seen_where_they_belong() {
 fn the_file_system_is_touched_where_it_belongs() {
     let mut needed: BTreeSet<&(&str, &str)> = BTreeSet::new();
     for file in sources() {
-        let text = text_of(&file);
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+        let code = code_of(&file);
         if code.contains("std::fs") || code.contains("File::open") || code.contains("OpenOptions") {
             let place = FILE_SYSTEM.iter().find(|(place, _)| is_at(&file, &[place]));
             assert!(place.is_some(), "src/{file} touches the file system");
@@ -525,8 +530,7 @@ fn the_file_system_is_touched_where_it_belongs() {
 #[test]
 fn nothing_but_the_verbs_prints() {
     for file in sources() {
-        let text = text_of(&file);
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+        let code = code_of(&file);
         for word in ["println!", "eprintln!", "print!(", "dbg!"] {
             let found = code
                 .lines()

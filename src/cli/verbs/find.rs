@@ -12,7 +12,7 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, ShardRecord};
 use crate::model::sample::{key, split_extension};
 use crate::source::samples::field_name;
-use crate::state::published::read_index;
+use crate::state::published::require_index;
 use crate::store::{Sink, at_once};
 
 /// Indexes read at once where nobody says how many: what hides 100 ms of each.
@@ -135,15 +135,7 @@ fn depth(sink: &dyn Sink, shards: &[&ShardEntry], running: &Running) -> usize {
 
 /// Looks a sample up in one index.
 fn look<'m>(sink: &dyn Sink, shard: &'m ShardEntry, meanings: &[Meaning]) -> Result<Look<'m>> {
-    let file = read_index(shard, sink)?.ok_or_else(|| {
-        Error::new(
-            Kind::Damage,
-            format!(
-                "{sink}/{}: missing: run `shardpack verify {sink}`",
-                shard.index
-            ),
-        )
-    })?;
+    let file = require_index(shard, sink)?;
     let keys = ShardRecord::decode_keys(&shard.index, &file)?;
     let mut rows = Vec::new();
     for (key, field) in meanings {

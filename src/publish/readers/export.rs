@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::base::checksum::crc_text;
-use crate::base::error::{Error, Kind, Result};
+use crate::base::error::{Error, Result};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::publish::readers::exporter::{Exporter, NamedFile};
 use crate::publish::readers::facts::Facts;
 use crate::publish::readers::{check_reader, exporter_of};
-use crate::state::published::read_index;
+use crate::state::published::require_index;
 use crate::store::{Sink, at_once};
 
 /// Shards whose records are held at once at most.
@@ -153,14 +153,6 @@ fn whole(
 
 /// The record of a published shard.
 fn record(sink: &dyn Sink, shard: &ShardEntry) -> Result<ShardRecord> {
-    let file = read_index(shard, sink)?.ok_or_else(|| {
-        Error::new(
-            Kind::Damage,
-            format!(
-                "{sink}/{}: missing: run `shardpack verify {sink}`",
-                shard.index
-            ),
-        )
-    })?;
+    let file = require_index(shard, sink)?;
     ShardRecord::decode(&shard.index, &file)
 }

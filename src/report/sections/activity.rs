@@ -182,11 +182,7 @@ fn retries(page: &mut Page, steps: &[Step], x: &[Tick], all: u64) {
         .map(|step| {
             let label = format!("{}: {}", seconds_text(step.from), step.retries);
             let high = step.retries as f64 / top;
-            Bar {
-                label,
-                high,
-                solid: high,
-            }
+            Bar::of(label, high)
         })
         .collect();
     let frame = Frame {

@@ -28,11 +28,7 @@ pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
                 counted(count, "sample")
             );
             let high = count as f64 / top;
-            Bar {
-                label,
-                high,
-                solid: high,
-            }
+            Bar::of(label, high)
         })
         .collect();
     let frame = Frame {

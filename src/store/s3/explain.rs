@@ -177,49 +177,43 @@ fn certificate(server: &str, message: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, code: &str, message: &str) -> Trouble {
-        Trouble {
-            status,
-            code: code.to_owned(),
-            message: message.to_owned(),
-            ..Trouble::new(Cause::Answer, "")
-        }
-    }
-
     #[test]
     fn each_message_says_what_to_do() {
-        let mut moved = answer(301, "PermanentRedirect", "");
+        let mut moved = Trouble::answered(301, "PermanentRedirect", "");
         moved.region = Some("eu-west-1".to_owned());
         for (trouble, expected) in [
             (
-                answer(403, "AccessDenied", "Access Denied"),
+                Trouble::answered(403, "AccessDenied", "Access Denied"),
                 "these credentials need s3:PutObject",
             ),
-            (answer(403, "", ""), "these credentials need s3:PutObject"),
-            (answer(404, "NoSuchBucket", ""), "check the name"),
+            (
+                Trouble::answered(403, "", ""),
+                "these credentials need s3:PutObject",
+            ),
+            (Trouble::answered(404, "NoSuchBucket", ""), "check the name"),
             (moved, "add `--region eu-west-1`"),
             (
-                answer(400, "ExpiredToken", "expired"),
+                Trouble::answered(400, "ExpiredToken", "expired"),
                 "fetch new credentials",
             ),
             (
-                answer(403, "RequestTimeTooSkewed", ""),
+                Trouble::answered(403, "RequestTimeTooSkewed", ""),
                 "the clock of this machine is wrong",
             ),
             (
-                answer(403, "SignatureDoesNotMatch", ""),
+                Trouble::answered(403, "SignatureDoesNotMatch", ""),
                 "check the secret key",
             ),
             (
-                answer(403, "InvalidAccessKeyId", ""),
+                Trouble::answered(403, "InvalidAccessKeyId", ""),
                 "does not know this access key",
             ),
             (
-                answer(403, "AccessDenied", "Forbidden: Invalid signature"),
+                Trouble::answered(403, "AccessDenied", "Forbidden: Invalid signature"),
                 "check the secret key",
             ),
             (
-                answer(403, "AccessDenied", "Forbidden: No such key: GK0"),
+                Trouble::answered(403, "AccessDenied", "Forbidden: No such key: GK0"),
                 "does not know this access key",
             ),
             (
@@ -250,7 +244,8 @@ mod tests {
                 "{error}"
             );
         }
-        let outage = answer(503, "SlowDown", "Reduce your request rate").explain("a", "b", None);
+        let outage =
+            Trouble::answered(503, "SlowDown", "Reduce your request rate").explain("a", "b", None);
         assert_eq!(outage.kind(), Kind::Transient);
     }
 }

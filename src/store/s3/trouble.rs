@@ -244,17 +244,21 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer(status: u16, code: &str, message: &str) -> Trouble {
-        Trouble {
+impl Trouble {
+    /// What a server answered, for tests.
+    pub(super) fn answered(status: u16, code: &str, message: &str) -> Self {
+        Self {
             status,
             code: code.to_owned(),
             message: message.to_owned(),
-            ..Trouble::new(Cause::Answer, "")
+            ..Self::new(Cause::Answer, "")
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn what_may_pass_is_tried_again_and_what_cannot_is_not() {
@@ -267,7 +271,10 @@ mod tests {
             (200, "InternalError"),
             (502, ""),
         ] {
-            assert!(answer(status, code, "").may_pass(5), "{status} {code}");
+            assert!(
+                Trouble::answered(status, code, "").may_pass(5),
+                "{status} {code}"
+            );
         }
         for (status, code) in [
             (403, "AccessDenied"),
@@ -278,11 +285,17 @@ mod tests {
             (301, "PermanentRedirect"),
             (412, "PreconditionFailed"),
         ] {
-            assert!(!answer(status, code, "").may_pass(1), "{status} {code}");
+            assert!(
+                !Trouble::answered(status, code, "").may_pass(1),
+                "{status} {code}"
+            );
         }
-        assert!(answer(403, "RequestTimeTooSkewed", "").may_pass(1));
-        assert!(!answer(403, "RequestTimeTooSkewed", "").may_pass(2));
-        assert!(answer(503, "", "").is_throttle() && !answer(500, "", "").is_throttle());
+        assert!(Trouble::answered(403, "RequestTimeTooSkewed", "").may_pass(1));
+        assert!(!Trouble::answered(403, "RequestTimeTooSkewed", "").may_pass(2));
+        assert!(
+            Trouble::answered(503, "", "").is_throttle()
+                && !Trouble::answered(500, "", "").is_throttle()
+        );
     }
 
     #[test]

@@ -125,11 +125,7 @@ fn against_plans(
         verdict.unknown_plan = true;
         return Ok(None);
     }
-    let digests: HashSet<&str> = manifest
-        .shards()
-        .map(|(_, shard)| manifest.plan_of(shard))
-        .chain([manifest.plan.as_str()])
-        .collect();
+    let digests = manifest.plan_digests();
     let plans = plans(sink, &digests)?;
     // A plan that is lost says nothing; its digest is in every index.
     let Some(stored) = plans.get(&manifest.plan) else {

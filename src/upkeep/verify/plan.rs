@@ -1,6 +1,6 @@
 //! The manifest compared with the stored plans that its shards were made by, and those plans' lists of samples with themselves.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Result, unless_damaged};
@@ -25,11 +25,7 @@ pub(super) fn check(
         return Ok(());
     }
     let sink = verification.sink;
-    let digests: HashSet<&str> = manifest
-        .shards()
-        .map(|(_, shard)| manifest.plan_of(shard))
-        .chain([manifest.plan.as_str()])
-        .collect();
+    let digests = manifest.plan_digests();
     let plans = plans(sink, &digests)?;
     if plans.is_empty() && generations(sink)?.is_empty() {
         let what = "recipe and classes: there is no stored plan to compare them with";

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use aws_sdk_s3::operation::abort_multipart_upload::builders::AbortMultipartUploadFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
     ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart, ServerSideEncryption,
@@ -226,16 +227,19 @@ impl Writes {
         Ok(head.size == whole.bytes && (ours || head.crc32 == Some(whole.crc32)))
     }
 
-    /// Gives an upload up, as far as that can be done in a moment; `gc` finds what stays.
-    pub(super) async fn abort(&self, key: &str, id: &str) {
-        let request = self
-            .connection
+    fn abort_request(&self, key: &str, id: &str) -> AbortMultipartUploadFluentBuilder {
+        self.connection
             .client
             .abort_multipart_upload()
             .bucket(&self.location.bucket)
             .key(key)
             .upload_id(id)
-            .set_request_payer(self.connection.payer());
+            .set_request_payer(self.connection.payer())
+    }
+
+    /// Gives an upload up, as far as that can be done in a moment; `gc` finds what stays.
+    pub(super) async fn abort(&self, key: &str, id: &str) {
+        let request = self.abort_request(key, id);
         for _ in 0..3 {
             let trouble = match tokio::time::timeout(ABORT, request.clone().send()).await {
                 Ok(Ok(_)) => return,
@@ -260,14 +264,7 @@ impl Writes {
             .connection
             .call(ABORT_ACTION, self.location.object(key));
         let result = self.connection.attempt(&call, || async {
-            let request = self
-                .connection
-                .client
-                .abort_multipart_upload()
-                .bucket(&self.location.bucket)
-                .key(key)
-                .upload_id(id)
-                .set_request_payer(self.connection.payer());
+            let request = self.abort_request(key, id);
             request.send().await.map_err(Trouble::from)
         });
         match result.await {
