@@ -131,8 +131,10 @@ pub fn render(problems: &mut [Problem]) -> String {
 /// One directory and the files directly in it.
 #[derive(Debug, Default)]
 pub struct Dir {
-    /// Path below the source's root.
+    /// Path below the source's root by which its files are grouped, keyed and labelled.
     pub path: Vec<u8>,
+    /// Where its files are opened, if that is another path: what lies in an archive counts as if it had been unpacked.
+    pub opened_at: Option<Vec<u8>>,
     arena: Vec<u8>,
     files: Vec<File>,
 }
@@ -236,7 +238,12 @@ impl Dir {
     pub fn append(&mut self, other: Dir) -> bool {
         if self.is_empty() {
             let path = std::mem::take(&mut self.path);
-            *self = Dir { path, ..other };
+            let opened_at = self.opened_at.take();
+            *self = Dir {
+                path,
+                opened_at,
+                ..other
+            };
             return true;
         }
         (0..other.len()).all(|i| {
@@ -270,9 +277,10 @@ impl Dir {
         }
     }
 
-    /// The path of the file at `index` below the root.
+    /// The path that the file at `index` is opened by, below the root.
     pub fn path_of(&self, index: usize) -> FilePath {
-        FilePath::below(&self.path, self.file(index).name)
+        let dir = self.opened_at.as_ref().unwrap_or(&self.path);
+        FilePath::below(dir, self.file(index).name)
     }
 
     /// Sorts the files by the given comparison of their names and gives spare memory back.
@@ -322,6 +330,8 @@ mod tests {
         assert_eq!(dir.file(1).size, 7);
         assert_eq!(dir.file(1).version(), Version::Mtime(-5));
         assert_eq!(dir.path_of(1).to_string(), "a/y.jpg");
+        dir.opened_at = Some(b"a.tar!".to_vec());
+        assert_eq!(dir.path_of(1).to_string(), "a.tar!/y.jpg");
     }
 
     #[test]

@@ -23,11 +23,12 @@ impl Scanner<'_> {
         if !matches!(labels.matching(), Matching::ByName) {
             return Some(u32::MAX);
         }
-        let path = dir.path_of(first);
+        let path = SourcePath::join(&dir.path, dir.file(first).name);
         let relative = under(path.as_bytes(), &split.path).unwrap_or(path.as_bytes());
         let found = labels.by_name(relative);
         if found.is_none() {
-            self.problem(ProblemKind::Unlabelled, path, ": no row in the label file");
+            let what = ": no row in the label file";
+            self.problem(ProblemKind::Unlabelled, dir.path_of(first), what);
         }
         found.and_then(|label| classes.by_label.get(label as usize).copied())
     }
