@@ -93,7 +93,7 @@ bench: $(HEAVY) ## compare with tar, ShardWriter and the bare minimum (needs 10 
 	cargo bench --bench compare
 
 scale: ## what planning and publishing cost for 10 million samples (needs 4 GB of memory, 2 GB of disk, a few minutes)
-	cargo bench --bench scale
+	cargo test --release --lib -- --ignored --exact --nocapture testing::scale::what_millions_of_samples_cost
 
 # Each pass has seeds of its own; one that fails is tried again with SHARDPACK_SEED=N.
 soak: exhaustive ## all of these once, then chaos, kills and writers at once with ever new seeds, for SOAK_MINUTES (30)

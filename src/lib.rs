@@ -43,3 +43,7 @@ pub mod upkeep;
 
 #[cfg(test)]
 mod testing;
+
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod testing;

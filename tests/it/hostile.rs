@@ -7,11 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use shardpack::model::name::ObjectName;
-use shardpack::state::plans::Stored;
-
+use crate::stored_plan::StoredPlan;
 use crate::support::*;
+use serde_json::{Value, json};
 
 /// Most memory that a run may take for a dataset of less than a megabyte.
 const MOST_BYTES: u64 = 256 << 20;
@@ -208,7 +206,7 @@ impl Victim {
     }
 
     /// Another plan under a sound id, claimed.
-    fn with_plan(&mut self, what: &str, change: impl FnOnce(&mut Stored)) {
+    fn with_plan(&mut self, what: &str, change: impl FnOnce(&mut StoredPlan)) {
         self.with_plan_text(what, change, |text| text);
     }
 
@@ -216,29 +214,14 @@ impl Victim {
     fn with_plan_text(
         &mut self,
         what: &str,
-        change: impl FnOnce(&mut Stored),
+        change: impl FnOnce(&mut StoredPlan),
         edit: impl FnOnce(String) -> String,
     ) {
-        let plans = self.path("_shardpack/plan");
-        let plan = files(&plans)
-            .into_iter()
-            .find(|f| f.ends_with("plan.json"))
-            .unwrap();
         let before = self.data.fresh();
         copy_all(&self.output.path, &before);
-        let mut stored: Stored = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
+        let mut stored = StoredPlan::of(&self.output.path);
         change(&mut stored);
-        stored.id = stored.plan.id();
-        stored.digest = stored.plan.digest();
-        let there = plans.join(&stored.id);
-        fs::rename(plan.parent().unwrap(), &there).unwrap();
-        fs::write(
-            there.join("plan.json"),
-            edit(serde_json::to_string(&stored).unwrap()),
-        )
-        .unwrap();
-        let claim = json!({"kind": "shardpack-claim", "plan_id": stored.id}).to_string();
-        fs::write(self.path("_shardpack/claims/00000001.json"), claim).unwrap();
+        stored.claim(edit);
         for published in [true, false] {
             if !published {
                 fs::remove_file(self.path("manifest.json")).unwrap();
@@ -388,52 +371,47 @@ fn a_plan_that_was_made_to_harm_leads_nowhere() {
     let mut victim = Victim::new(&[]);
     for name in names().into_iter().take(19) {
         let what = format!("shard {name:?}");
-        let Err(error) = ObjectName::new(name.as_str()) else {
-            let name = ObjectName::new(name).unwrap();
-            victim.with_plan(&what, |stored| stored.plan.shards[0].name = name);
-            continue;
-        };
-        assert!(error.to_string().contains("is no name for an object"));
-        let name = serde_json::to_string(&name).unwrap();
-        for (place, text) in [
-            ("name", r#""name":"data/train-00000.tar""#.to_owned()),
-            ("split", r#""split":"train""#.to_owned()),
-        ] {
-            let edit = |plan: String| {
-                let edited = plan.replacen(&text, &format!(r#""{place}":{name}"#), 1);
-                assert_ne!(plan, edited);
-                edited
-            };
-            victim.with_plan_text(&what, |_| {}, edit);
-        }
+        victim.with_plan(&what, |stored| {
+            stored.root.set("plan.shards.0.name", name.as_str());
+        });
+        victim.with_plan(&format!("split {name:?}"), |stored| {
+            stored.root.set("plan.shards.0.split", name.as_str());
+        });
     }
     for name in ["../outside", "/etc", "a/../..", "\0"] {
         victim.with_plan(&format!("split {name:?}"), |stored| {
-            stored.plan.splits[0] = name.to_owned();
-            for shard in &mut stored.plan.shards {
-                shard.split = name.to_owned();
+            stored.root.set("plan.splits.0", name);
+            for shard in stored.root.at("plan.shards").items() {
+                shard.set("split", name);
             }
         });
     }
     for number in [0, 1 << 40, 1_000_000_000_000_000_000, u64::MAX] {
+        for place in [
+            "plan.shards.0.samples",
+            "plan.shards.0.bytes",
+            "plan.shards.0.source_bytes",
+            "plan.shards.0.listing_bytes",
+            "frames.0.1",
+        ] {
+            victim.with_plan(&format!("{place} {number}"), |stored| {
+                stored.root.set(place, number);
+            });
+        }
         let what = |place| format!("{place} {number}");
-        victim.with_plan(&what("samples"), |s| s.plan.shards[0].samples = number);
-        victim.with_plan(&what("bytes"), |s| s.plan.shards[0].bytes = number);
-        victim.with_plan(&what("source bytes"), |s| {
-            s.plan.shards[0].source_bytes = number
+        victim.with_plan(&what("frame"), |stored| {
+            stored.root.set("frames.0", vec![number, 100]);
         });
-        victim.with_plan(&what("listing"), |s| {
-            s.plan.shards[0].listing_bytes = number
+        victim.with_plan(&what("generation"), |stored| {
+            stored.set("generation", number)
         });
-        victim.with_plan(&what("frame"), |s| s.frames[0] = [number, 100]);
-        victim.with_plan(&what("frame length"), |s| s.frames[0][1] = number);
-        victim.with_plan(&what("generation"), |s| s.plan.generation = number);
-        victim.with_plan(&what("stale"), |s| s.plan.stale = number);
-        victim.with_plan(&what("number"), |s| {
-            s.plan.numbers.insert("train".to_owned(), number);
+        victim.with_plan(&what("stale"), |stored| stored.set("stale", number));
+        victim.with_plan(&what("number"), |stored| {
+            stored.set("numbers", json!({"train": number}));
         });
-        victim.with_plan(&what("shard"), |s| {
-            s.plan.shards[0].name = format!("data/train-{number}.tar").try_into().unwrap();
+        victim.with_plan(&what("shard"), |stored| {
+            let name = format!("data/train-{number}.tar");
+            stored.root.set("plan.shards.0.name", name);
         });
     }
     victim.ends();
@@ -475,8 +453,8 @@ fn what_unpacks_without_end_is_damage() {
     fs::write(samples, &bombs[0]).unwrap();
     victim.survives("a bomb for the samples");
     victim.with_plan("a bomb for the samples that the plan knows", |stored| {
-        stored.frames[0] = [0, length];
-        stored.plan.shards[0].listing_bytes = 1 << 30;
+        stored.root.set("frames.0", vec![0, length]);
+        stored.root.set("plan.shards.0.listing_bytes", 1 << 30);
     });
     victim.ends();
 }
@@ -607,15 +585,12 @@ fn links_and_pipes_in_a_destination_do_no_harm() {
 /// Changes the samples that a stored plan lists for its first shard, with all digests, ids and claims made right.
 fn with_samples(victim: &mut Victim, change: &dyn Fn(&mut Value)) -> std::path::PathBuf {
     use sha2::{Digest, Sha256};
-    let plans = victim.path("_shardpack/plan");
-    let plan = files(&plans)
-        .into_iter()
-        .find(|file| file.ends_with("plan.json"))
-        .unwrap();
-    let samples = plan.with_file_name("samples.jsonl.zst");
-    let mut stored: Stored = serde_json::from_slice(&fs::read(&plan).unwrap()).unwrap();
+    let mut stored = StoredPlan::of(&victim.output.path);
+    let samples = stored.path.with_file_name("samples.jsonl.zst");
     let packed = fs::read(&samples).unwrap();
-    let [offset, length] = stored.frames[0].map(|number| number as usize);
+    let frames = serde_json::to_value(stored.root.at("frames")).unwrap();
+    let mut frames: Vec<[u64; 2]> = serde_json::from_value(frames).unwrap();
+    let [offset, length] = frames[0].map(|number| number as usize);
     let lines = zstd::decode_all(&packed[offset..offset + length]).unwrap();
     let lines = String::from_utf8(lines).unwrap();
     let mut edited = String::new();
@@ -627,29 +602,19 @@ fn with_samples(victim: &mut Victim, change: &dyn Fn(&mut Value)) -> std::path::
         }
         edited.push_str(&format!("{sample}\n"));
     }
-    let shard = &mut stored.plan.shards[0];
     let digest = Sha256::digest(&edited);
-    shard.listing = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    shard.listing_bytes = edited.len() as u64;
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    stored.root.set("plan.shards.0.listing", digest);
+    stored.root.set("plan.shards.0.listing_bytes", edited.len());
     let frame = zstd::encode_all(edited.as_bytes(), 1).unwrap();
     let grown = frame.len() as i64 - length as i64;
     fs::write(&samples, [&frame[..], &packed[offset + length..]].concat()).unwrap();
-    stored.frames[0] = [0, frame.len() as u64];
-    for frame in &mut stored.frames[1..] {
+    frames[0] = [0, frame.len() as u64];
+    for frame in &mut frames[1..] {
         frame[0] = frame[0].checked_add_signed(grown).unwrap();
     }
-    stored.id = stored.plan.id();
-    stored.digest = stored.plan.digest();
-    let there = plans.join(&stored.id);
-    fs::rename(plan.parent().unwrap(), &there).unwrap();
-    fs::write(
-        there.join("plan.json"),
-        serde_json::to_vec(&stored).unwrap(),
-    )
-    .unwrap();
-    let claim = json!({"kind": "shardpack-claim", "plan_id": stored.id}).to_string();
-    fs::write(victim.path("_shardpack/claims/00000001.json"), claim).unwrap();
-    there
+    stored.root.set("frames", json!(frames));
+    stored.claim(|text| text)
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -275,9 +274,6 @@ fn later_record(file: &[u8]) -> Vec<u8> {
     let footer = end - length;
     let seal = crc32fast::hash(&file[footer..]).to_le_bytes();
     file[footer - 4..footer].copy_from_slice(&seal);
-    let size = file.len() as u64;
-    let read = shardpack::model::record::Footer::decode("x", &Bytes::from(file.clone()), size);
-    assert!(read.unwrap_err().to_string().contains("record version 2"));
     file
 }
 

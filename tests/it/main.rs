@@ -3,6 +3,7 @@
 // Steps that fail, commands in between, containers.
 mod faults;
 mod servers;
+mod stored_plan;
 mod support;
 
 // What is refused as a source or destination, and what odd names become.
@@ -57,8 +58,6 @@ mod repair;
 mod growth;
 // Datasets that a later version of the program wrote.
 mod later;
-// What fuzzing kept.
-mod fuzz;
 // Datasets and sources that were made to harm.
 mod hostile;
 // Sources that vanish, and long lists of what is at fault.

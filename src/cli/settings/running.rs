@@ -19,6 +19,7 @@ use crate::plan::budget::{Budget, Overhead, balanced_jobs, default_memory, divid
 use crate::plan::value::Plan;
 use crate::publish::layout::layout;
 use crate::store::{Access, S3Options, Sink, Source};
+use crate::upkeep::find::Effort;
 
 /// How to run, for every verb.
 #[derive(Clone)]
@@ -54,6 +55,15 @@ impl Running {
     pub fn jobs_for(&self, shards: usize) -> usize {
         self.jobs
             .unwrap_or_else(|| balanced_jobs(self.cores, shards))
+    }
+
+    /// How to look for a sample.
+    pub fn effort(&self) -> Effort<'_> {
+        Effort {
+            reads: self.access.reads,
+            memory: self.memory,
+            stop: &self.stop,
+        }
     }
 
     /// What a summary says of this.

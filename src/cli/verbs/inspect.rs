@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::find::{Found, find};
 use super::summary::Summary;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
@@ -13,6 +12,7 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, label_number};
 use crate::state::published::require;
 use crate::store;
+use crate::upkeep::find::{Found, find};
 
 /// Classes listed by name.
 const NAMED: usize = 10;
@@ -28,7 +28,8 @@ pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) 
         (None, true) => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
         (None, false) => describe(&manifest, destination),
         (Some(key), _) => {
-            let Found { shard, row, .. } = find(sink.as_ref(), &manifest, key, running)?;
+            let found = find(sink.as_ref(), &manifest, key, &running.effort())?;
+            let Found { shard, row, .. } = found;
             if json {
                 row_json(shard, &row, &manifest)?
             } else {

@@ -5,7 +5,6 @@ pub mod compact;
 pub mod convert;
 mod decide;
 mod describe;
-pub mod find;
 pub mod gc;
 pub mod index;
 pub mod inspect;

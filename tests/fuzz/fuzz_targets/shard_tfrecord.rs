@@ -1,6 +1,5 @@
 #![no_main]
 
-#[path = "../run.rs"]
-mod run;
+use shardpack_fuzz::{begin, run};
 
-libfuzzer_sys::fuzz_target!(init: run::begin(), |data: &[u8]| run::run("shard_tfrecord", data));
+libfuzzer_sys::fuzz_target!(init: begin(), |data: &[u8]| run("shard_tfrecord", data));

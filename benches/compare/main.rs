@@ -11,11 +11,8 @@
 //! | `BENCH_PYTHON` | a Python with webdataset and TensorFlow (`.venv/bin/python`) |
 //! | `SHARDPACK_BIN` | the program to measure |
 
-#[path = "compare/floor.rs"]
 mod floor;
-#[path = "compare/measure.rs"]
 mod measure;
-#[path = "compare/s3.rs"]
 mod s3;
 
 use std::collections::HashSet;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::error::{Error, Kind, Result};
-use crate::cli::settings::Running;
+use crate::base::signal::Stop;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::{SampleRecord, ShardRecord};
 use crate::model::sample::{key, split_extension};
@@ -28,6 +28,16 @@ pub struct Found<'m> {
     pub row: SampleRecord,
     /// The field that was named with it, if one was.
     pub field: Option<String>,
+}
+
+/// How to look.
+pub struct Effort<'a> {
+    /// Indexes read at once, if the user said how many.
+    pub reads: Option<usize>,
+    /// Memory in bytes that the whole run is to stay within.
+    pub memory: u64,
+    /// Says when to stop.
+    pub stop: &'a Stop,
 }
 
 /// What a word that a user typed may mean: a key, and a field of that sample.
@@ -76,13 +86,13 @@ pub fn find<'m>(
     sink: &dyn Sink,
     manifest: &'m Manifest,
     text: &str,
-    running: &Running,
+    effort: &Effort<'_>,
 ) -> Result<Found<'m>> {
     let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
     let meanings = meanings(text);
     let found = AtomicBool::new(false);
     let look = |shard: &&'m ShardEntry| -> Result<Look<'m>> {
-        running.stop.check()?;
+        effort.stop.check()?;
         if found.load(Ordering::Relaxed) {
             return Ok(Look::Elsewhere);
         }
@@ -93,7 +103,7 @@ pub fn find<'m>(
         Ok(look)
     };
     let (mut without, mut unreadable) = (None, Vec::new());
-    for look in at_once(depth(sink, &shards, running), &shards, look)? {
+    for look in at_once(depth(sink, &shards, effort), &shards, look)? {
         match look {
             Look::Found(found) => return Ok(*found),
             Look::Without(found) => without = without.or(Some(found)),
@@ -124,12 +134,11 @@ pub fn find<'m>(
 }
 
 /// Indexes read at once: as many as reads were asked for, within a quarter of the memory.
-fn depth(sink: &dyn Sink, shards: &[&ShardEntry], running: &Running) -> usize {
-    let asked = running.access.reads;
-    let depth = asked.unwrap_or(DEPTH.max(sink.requests())).max(1);
+fn depth(sink: &dyn Sink, shards: &[&ShardEntry], effort: &Effort<'_>) -> usize {
+    let depth = effort.reads.unwrap_or(DEPTH.max(sink.requests())).max(1);
     let largest = shards.iter().map(|shard| shard.index_bytes).max();
     let each = largest.unwrap_or(0).saturating_mul(UNPACKED).max(1);
-    let fit = usize::try_from(running.memory / 4 / each).unwrap_or(usize::MAX);
+    let fit = usize::try_from(effort.memory / 4 / each).unwrap_or(usize::MAX);
     depth.min(fit).max(1)
 }
 

@@ -15,59 +15,51 @@ use std::error::Error;
 use std::fmt;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
-use shardpack::base::error::Result;
-use shardpack::base::signal::Stop;
-use shardpack::cli::settings::rules_of;
-use shardpack::grow::generation::{NextGeneration, Published, grow};
-use shardpack::grow::options::Growth;
-use shardpack::model::listing::{Dir, Listing};
-use shardpack::model::problems::Problems;
-use shardpack::model::recipe::{Cut, Recipe};
-use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
-use shardpack::model::sample::Version;
-use shardpack::plan::order::Ordered;
-use shardpack::plan::worker::Worker;
-use shardpack::publish::commit::publish;
-use shardpack::source::samples::Scan;
-use shardpack::source::scan::scan;
-use shardpack::state::claims::load;
-use shardpack::state::done::done;
-use shardpack::state::published;
-use shardpack::state::samples::samples;
-use shardpack::state::storing::store as store_plan;
-use shardpack::store::{self, Access, Sink};
+use crate::base::error::Result;
+use crate::base::signal::Stop;
+use crate::cli::settings::rules_of;
+use crate::grow::generation::{NextGeneration, Published, grow};
+use crate::grow::options::Growth;
+use crate::model::listing::{Dir, Listing};
+use crate::model::problems::Problems;
+use crate::model::recipe::{Cut, Recipe};
+use crate::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
+use crate::model::sample::Version;
+use crate::plan::order::Ordered;
+use crate::plan::worker::Worker;
+use crate::publish::commit::publish;
+use crate::source::samples::Scan;
+use crate::source::scan::scan;
+use crate::state::claims::load;
+use crate::state::done::done;
+use crate::state::published;
+use crate::state::samples::samples;
+use crate::state::storing::store as store_plan;
+use crate::store::{self, Access, Sink};
 
 type Done = std::result::Result<(), Box<dyn Error>>;
 
 const CLASSES: u64 = 1000;
 const IMAGE_BYTES: u64 = 110_000;
 const MEMORY: u64 = 1 << 30;
+/// Says to a process which step is its.
+const STEP: &str = "SCALE_STEP";
 
-fn main() -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
-    // `cargo test --all-targets` starts this too.
-    if !words.iter().any(|word| word == "--bench") {
-        println!("run `make scale`");
-        return ExitCode::SUCCESS;
-    }
-    let done = match words[0].as_str() {
-        "plan" => plan(),
-        "worker" => worker(),
-        "records" => records(),
-        "publish" => publish_all(),
-        "grow" => grow_by_some(),
+#[test]
+#[ignore = "takes minutes and gigabytes: make scale"]
+fn what_millions_of_samples_cost() {
+    let done = match env::var(STEP).as_deref() {
+        Ok("plan") => plan(),
+        Ok("worker") => worker(),
+        Ok("records") => records(),
+        Ok("publish") => publish_all(),
+        Ok("grow") => grow_by_some(),
         _ => all(),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("scale: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    done.unwrap();
 }
 
 fn number(name: &str, usual: u64) -> u64 {
@@ -90,7 +82,8 @@ fn all() -> Done {
     println!("samples                 {}", sample_count());
     for step in ["plan", "worker", "records", "publish", "grow"] {
         let status = Command::new(env::current_exe()?)
-            .args([step, "--bench"])
+            .args(env::args_os().skip(1))
+            .env(STEP, step)
             .status()?;
         if !status.success() {
             return Err(format!("{step}: {status}").into());
@@ -250,9 +243,9 @@ fn records() -> Done {
             }
             let written = |name: &str| {
                 let path = directory().join(name);
-                File::create(path).map_err(|error| shardpack::base::error::Error::io(name, error))
+                File::create(path).map_err(|error| crate::base::error::Error::io(name, error))
             };
-            let length = |error| shardpack::base::error::Error::io(&planned.name, error);
+            let length = |error| crate::base::error::Error::io(&planned.name, error);
             written(&planned.name)?
                 .set_len(planned.bytes)
                 .map_err(length)?;
@@ -260,7 +253,7 @@ fn records() -> Done {
             let name = index_name(&planned.name);
             written(&name)?;
             fs::write(directory().join(&name), index)
-                .map_err(|error| shardpack::base::error::Error::io(&name, error))
+                .map_err(|error| crate::base::error::Error::io(&name, error))
         })
     })?;
     Ok(())

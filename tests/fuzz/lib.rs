@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook};
 
-#[path = "targets.rs"]
-mod targets;
+use shardpack::testing::fuzz::TARGETS;
 
 thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
@@ -22,7 +21,7 @@ pub fn begin() {
 
 /// Runs the target of this name.
 pub fn run(name: &str, data: &[u8]) {
-    let (_, target) = targets::TARGETS
+    let (_, target) = TARGETS
         .iter()
         .find(|(known, _)| *known == name)
         .expect("a target");

@@ -1,29 +1,31 @@
-//! What reads bytes that others wrote, as functions of these bytes: libFuzzer calls them with ever new ones (`make fuzz`), and
-//! `tests/it/fuzz.rs` with the corpora, so that what was found once stays mended.
+//! What reads bytes that others wrote, as functions of these bytes: libFuzzer calls them with ever new ones (`make fuzz`), and the
+//! tests here with the corpora, so that what was found once stays mended.
 //!
 //! A target fails by panicking, by taking more memory or time than it may, or where it sees that two readings of the same contradict
 //! each other. Errors are what most of these bytes deserve.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Mutex, OnceLock};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
+use crate::format::compress::{Frames, unpack};
+use crate::model::manifest::Manifest;
+use crate::model::name::check_name;
+use crate::model::recipe::{Compression, Format};
+use crate::model::record::{Footer, ShardRecord};
+use crate::plan::lines::parse_line;
+use crate::report::run::Run;
+use crate::source::labels::Labels;
+use crate::state::plans::{Stored, load_id};
+use crate::state::samples::samples;
+use crate::store::{self, Access, S3Options};
+use crate::upkeep::adopt::walk_foreign;
 use bytes::Bytes;
-use shardpack::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
-use shardpack::format::compress::{Frames, unpack};
-use shardpack::model::manifest::Manifest;
-use shardpack::model::name::check_name;
-use shardpack::model::recipe::{Compression, Format};
-use shardpack::model::record::{Footer, ShardRecord};
-use shardpack::plan::lines::parse_line;
-use shardpack::report::run::Run;
-use shardpack::source::labels::Labels;
-use shardpack::state::plans::{Stored, load_id};
-use shardpack::state::samples::samples;
-use shardpack::store::{self, Access, S3Options};
-use shardpack::upkeep::adopt::walk_foreign;
 
 /// Most that anything here may unpack to.
 const MOST_BYTES: u64 = 1 << 20;
@@ -37,10 +39,10 @@ const ZSTD: Compression = Compression::Zstd {
 const GZIP: Compression = Compression::Gzip { level: 6 };
 
 /// A target.
-pub(crate) type Target = fn(&[u8]);
+pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub(crate) const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("frames", frames),
     ("image", image),
     ("index", index),
@@ -54,7 +56,7 @@ pub(crate) const TARGETS: [(&str, Target); 10] = [
 ];
 
 /// A manifest or a snapshot; a run's summary.
-pub(crate) fn manifest(data: &[u8]) {
+fn manifest(data: &[u8]) {
     let _ = Run::decode("run.json", data);
     let Ok(manifest) = Manifest::decode("manifest.json", data) else {
         return;
@@ -71,7 +73,7 @@ pub(crate) fn manifest(data: &[u8]) {
 }
 
 /// A shard's index. Its checksums are made to fit first: damage is found by those, and this is about what lies behind.
-pub(crate) fn index(data: &[u8]) {
+fn index(data: &[u8]) {
     let mut data = data.to_vec();
     seal(&mut data);
     let file = Bytes::from(data);
@@ -145,22 +147,22 @@ fn walk(name: &str, format: Format, data: &[u8]) {
 }
 
 /// A tar.
-pub(crate) fn shard_tar(data: &[u8]) {
+fn shard_tar(data: &[u8]) {
     walk("x.tar", Format::WebDataset, data);
 }
 
 /// A TFRecord.
-pub(crate) fn shard_tfrecord(data: &[u8]) {
+fn shard_tfrecord(data: &[u8]) {
     walk("x.tfrecord", Format::TfRecord, data);
 }
 
 /// A Parquet shard.
-pub(crate) fn shard_parquet(data: &[u8]) {
+fn shard_parquet(data: &[u8]) {
     walk("x.parquet", Format::Parquet, data);
 }
 
 /// A seek table, and frames of zstd and gzip.
-pub(crate) fn frames(data: &[u8]) {
+fn frames(data: &[u8]) {
     let announced = Frames::announced_bytes(data);
     let table = announced
         .and_then(|bytes| data.len().checked_sub(usize::try_from(bytes).ok()?))
@@ -194,7 +196,7 @@ pub(crate) fn frames(data: &[u8]) {
 }
 
 /// A label file, and behind a zero byte a synset file.
-pub(crate) fn labels(data: &[u8]) {
+fn labels(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let text = parts.next().unwrap_or_default();
     let synsets = parts.next().map(|text| ("synsets.txt", text));
@@ -217,7 +219,7 @@ pub(crate) fn labels(data: &[u8]) {
 }
 
 /// An image, whole and by its ends.
-pub(crate) fn image(data: &[u8]) {
+fn image(data: &[u8]) {
     let header = probe(data, Validate::Header, DECODE_BYTES);
     let decoded = probe(data, Validate::Decode, DECODE_BYTES);
     // What does not open does not decode.
@@ -234,7 +236,7 @@ pub(crate) fn image(data: &[u8]) {
 }
 
 /// A stored plan, and behind a zero byte its list of samples. Its ids are made to fit first.
-pub(crate) fn plan(data: &[u8]) {
+fn plan(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == 0);
     let (text, lines) = (
         parts.next().unwrap_or_default(),
@@ -250,20 +252,19 @@ pub(crate) fn plan(data: &[u8]) {
     stored.id = stored.plan.id();
     stored.digest = stored.plan.digest();
     // One place for all: the file system is the slow part of this.
-    static PLACE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
-    let mut place = PLACE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let memory = std::path::Path::new("/dev/shm");
-    let place = place.get_or_insert_with(|| match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    });
-    let dir = place.path().join("_shardpack/plan").join(&stored.id);
-    std::fs::create_dir_all(&dir).unwrap();
-    std::fs::write(dir.join("plan.json"), serde_json::to_vec(&stored).unwrap()).unwrap();
-    std::fs::write(dir.join("samples.jsonl.zst"), lines).unwrap();
-    let sink = store::sink(place.path().to_str().unwrap(), &Access::default()).unwrap();
+    static PLACE: Mutex<()> = Mutex::new(());
+    let _place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let memory = Path::new("/dev/shm");
+    let place = match memory.is_dir() {
+        true => memory.to_owned(),
+        false => std::env::temp_dir(),
+    };
+    let place = place.join(format!("shardpack-fuzz-{}", std::process::id()));
+    let dir = place.join("_shardpack/plan").join(&stored.id);
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("plan.json"), serde_json::to_vec(&stored).unwrap()).unwrap();
+    fs::write(dir.join("samples.jsonl.zst"), lines).unwrap();
+    let sink = store::sink(place.to_str().unwrap(), &Access::default()).unwrap();
     if let Ok(loaded) = load_id(sink.as_ref(), &stored.id) {
         let _ = (
             loaded.plan.samples(),
@@ -275,14 +276,14 @@ pub(crate) fn plan(data: &[u8]) {
             let _ = samples(sink.as_ref(), &loaded, number);
         }
     }
-    std::fs::remove_dir_all(&dir).unwrap();
+    fs::remove_dir_all(&place).unwrap();
     for sample in parsed.into_iter().flatten() {
         let _ = sample.image().map(|image| image.path.to_string());
     }
 }
 
 /// What an S3 server answers: the first byte chooses what is asked, the second the status, and the rest is the answer's body.
-pub(crate) fn s3(data: &[u8]) {
+fn s3(data: &[u8]) {
     let [asked, status, body @ ..] = data else {
         return;
     };
@@ -396,5 +397,48 @@ impl Server {
                 writer.write_all(&body).ok()?;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn every_input_that_fuzzing_kept_is_read_or_refused() {
+        let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+        let mut failed = Vec::new();
+        for (name, target) in TARGETS {
+            let inputs = fs::read_dir(corpora.join(name)).unwrap();
+            let inputs: Vec<_> = inputs.map(|input| input.unwrap().path()).collect();
+            assert!(!inputs.is_empty(), "{name} has no corpus");
+            for input in inputs {
+                let data = fs::read(&input).unwrap();
+                if catch_unwind(AssertUnwindSafe(|| target(&data))).is_err() {
+                    failed.push(input);
+                }
+            }
+        }
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+
+    #[test]
+    fn every_target_has_a_program_and_a_corpus() {
+        let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz");
+        let names = |below: &str| {
+            let entries = fs::read_dir(place.join(below)).unwrap();
+            let path = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().path();
+            let mut names: Vec<_> = entries
+                .map(path)
+                .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+                .collect();
+            names.sort();
+            names
+        };
+        let known = TARGETS.map(|(name, _)| name.to_owned());
+        assert_eq!(names("corpus"), known);
+        assert_eq!(names("fuzz_targets"), known);
     }
 }
