@@ -1,11 +1,16 @@
 //! shardpack turns an ImageFolder tree into large sequential shards that training jobs stream, and proves that they are intact.
 //!
+//! It is a command line tool first; the same verbs are here as values: a [`Conversion`] makes a dataset of a tree, a [`Verification`] looks
+//! for damage, a [`Repair`] makes again what is damaged, and a [`Dataset`] is read sample by sample. `docs/library.md` shows them at work.
+//!
+//! # Inside
+//!
 //! ```text
 //! list → scan → plan → claim → read ahead → pack → compress → digest → put → record → publish
 //! ```
 //!
-//! Data moves left to right. Left of `claim` runs once and ends in a [plan](plan::value::Plan); `claim … record` runs on many threads and
-//! workers, one thread owning one shard; `publish` runs once, from records alone.
+//! Data moves left to right. Left of `claim` runs once and ends in a plan; `claim … record` runs on many threads and workers, one thread
+//! owning one shard; `publish` runs once, from records alone.
 //!
 //! A folder of `src/` is a room, and imports only from those before it in this table, which a test reads:
 //!
@@ -24,22 +29,24 @@
 //! | `upkeep/` | Everything afterwards: verify, repair, gc, shards of others. |
 //! | `report/` | Pages for people: values in, text out. |
 //! | `cli/` | What is typed and what is said: flags, settings, verbs, progress, summaries. |
+//! | `library/` | What a program calls instead: the same verbs as values. |
 //!
 //! `docs/architecture.md` says more of each.
 
-pub mod base;
-pub mod cli;
-pub mod format;
-pub mod grow;
-pub mod model;
-pub mod pack;
-pub mod plan;
-pub mod publish;
-pub mod report;
-pub mod source;
-pub mod state;
-pub mod store;
-pub mod upkeep;
+mod base;
+mod cli;
+mod format;
+mod grow;
+mod library;
+mod model;
+mod pack;
+mod plan;
+mod publish;
+mod report;
+mod source;
+mod state;
+mod store;
+mod upkeep;
 
 #[cfg(test)]
 mod testing;
@@ -47,3 +54,16 @@ mod testing;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod testing;
+
+pub use crate::base::error::{Error, Kind as ErrorKind, Result};
+pub use crate::base::image::Validate;
+pub use crate::cli::run::main as command_line;
+pub use crate::format::Finding;
+pub use crate::library::{
+    Conversion, Converted, Dataset, Options, Repair, Sample, SampleNote, Samples, Verification,
+};
+pub use crate::model::policy::Policy;
+pub use crate::model::recipe::{Compression, Cut, Format, Order};
+pub use crate::store::S3Options;
+pub use crate::upkeep::repair::RepairOutcome;
+pub use crate::upkeep::verify::{Level, Report};

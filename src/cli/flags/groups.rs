@@ -8,6 +8,9 @@ use crate::base::units::parse_bytes;
 
 use super::values::*;
 
+/// What a dataset is called where nobody says it.
+pub(crate) const DEFAULT_NAME: &str = "dataset";
+
 /// What may become of files that were there before.
 #[derive(Debug, Args)]
 pub(crate) struct ReplaceArgs {
@@ -83,7 +86,7 @@ pub(crate) struct RecipeArgs {
     #[arg(long, env = "SHARDPACK_SHA256")]
     pub(crate) sha256: bool,
     /// Name of the dataset in its card
-    #[arg(long, default_value = "dataset", env = "SHARDPACK_NAME")]
+    #[arg(long, default_value = DEFAULT_NAME, env = "SHARDPACK_NAME")]
     pub(crate) name: String,
     /// A split and its directory below SRC; repeat for more [default: directories named train, val, test …]
     #[arg(

@@ -36,13 +36,15 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
     })
 }
 
+fn no_compression(text: &str, what: &str) -> Error {
+    Error::usage(format!(
+        "--compress `{text}`: {what}: write none, zstd, zstd:1 to zstd:19, gzip, or gzip:1 to gzip:9"
+    ))
+}
+
 /// Reads `none`, `zstd[:LEVEL]` or `gzip[:LEVEL]`.
 fn compression(text: &str, seekable: bool) -> Result<Compression> {
-    let bad = |what: &str| {
-        Error::usage(format!(
-            "--compress `{text}`: {what}: write none, zstd, zstd:1 to zstd:19, gzip, or gzip:1 to gzip:9"
-        ))
-    };
+    let bad = |what| no_compression(text, what);
     let (method, level) = match text.split_once(':') {
         Some((method, level)) => {
             let level = level.parse::<u32>();
@@ -53,18 +55,14 @@ fn compression(text: &str, seekable: bool) -> Result<Compression> {
         }
         None => (text, None),
     };
-    let within = |default: u32, most: u32| match level.unwrap_or(default) {
-        level if (1..=most).contains(&level) => Ok(level),
-        _ => Err(bad("there is no such level")),
-    };
     let compression = match method {
         "none" | "" if level.is_none() => Compression::None,
         "zstd" => Compression::Zstd {
-            level: within(3, 19)? as i32,
+            level: level.map_or(3, |level| i32::try_from(level).unwrap_or(i32::MAX)),
             seekable,
         },
         "gzip" => Compression::Gzip {
-            level: within(6, 9)?,
+            level: level.unwrap_or(6),
         },
         _ => return Err(bad("unknown")),
     };
@@ -78,6 +76,19 @@ fn compression(text: &str, seekable: bool) -> Result<Compression> {
 
 /// What a format cannot do.
 fn check_format(recipe: &Recipe) -> Result<()> {
+    if recipe.json && recipe.format != Format::WebDataset {
+        return Err(Error::usage(
+            "--json adds a member to WebDataset samples; TFRecords have features and Parquet has columns: drop it",
+        ));
+    }
+    if recipe.format == Format::TfRecord
+        && recipe.schema == Schema::Imagenet
+        && recipe.validate == Validate::None
+    {
+        return Err(Error::usage(
+            "--schema imagenet has the width and height of each image, which `--validate none` does not look at: drop that, or use `--schema tfds`",
+        ));
+    }
     if recipe.format != Format::Parquet {
         return Ok(());
     }
@@ -105,22 +116,12 @@ fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
             "{flag} is about TFRecords: add `--format tfrecord` or drop it"
         )))
     };
-    if args.json && args.format != cli::Format::Wds {
-        return Err(Error::usage(
-            "--json adds a member to WebDataset samples; TFRecords have features and Parquet has columns: drop it",
-        ));
-    }
     if args.format != cli::Format::Tfrecord {
         return match (args.schema, args.label_base) {
             (Some(_), _) => refused("--schema"),
             (_, Some(_)) => refused("--label-base"),
             _ => Ok((Schema::default(), 0)),
         };
-    }
-    if schema == Schema::Imagenet && args.validate == cli::Validate::None {
-        return Err(Error::usage(
-            "--schema imagenet has the width and height of each image, which `--validate none` does not look at: drop that, or use `--schema tfds`",
-        ));
     }
     match args.label_base {
         Some(base) if base > 1 => Err(Error::usage(format!(
@@ -155,7 +156,8 @@ pub(super) fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {
         .map_err(|error| Error::usage(format!("{flag}: {}: use fewer globs", error.kind())))
 }
 
-fn splits(given: &[OsString]) -> Result<Splits> {
+/// Splits that were said as `NAME=SUBPATH`.
+pub(crate) fn named_splits(given: &[OsString]) -> Result<Splits> {
     let mut splits: Splits = Vec::new();
     for text in given {
         let shown = show(text.as_bytes());
@@ -206,15 +208,11 @@ fn splits(given: &[OsString]) -> Result<Splits> {
 
 /// How large shards are: one flag of three says it.
 fn cut(args: &cli::RecipeArgs) -> Result<Cut> {
-    let positive = |flag: &str, value: u64| match value {
-        0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
-        value => Ok(value),
-    };
     match (args.shard_size, args.shards, args.shard_samples) {
         (None, None, None) => Ok(Cut::default()),
-        (Some(size), None, None) => positive("--shard-size", size).map(Cut::ShardBytes),
-        (None, Some(shards), None) => positive("--shards", shards).map(Cut::Shards),
-        (None, None, Some(samples)) => positive("--shard-samples", samples).map(Cut::ShardSamples),
+        (Some(size), None, None) => Ok(Cut::ShardBytes(size)),
+        (None, Some(shards), None) => Ok(Cut::Shards(shards)),
+        (None, None, Some(samples)) => Ok(Cut::ShardSamples(samples)),
         _ => Err(Error::usage(
             "--shard-size, --shards and --shard-samples contradict each other: give one of them",
         )),
@@ -222,12 +220,48 @@ fn cut(args: &cli::RecipeArgs) -> Result<Cut> {
 }
 
 /// Checks the options that can change a byte, each and against each other.
-pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
-    if args.name.is_empty() || args.name.contains(char::is_control) {
+pub(crate) fn check_recipe(recipe: &Recipe) -> Result<()> {
+    if recipe.name.is_empty() || recipe.name.contains(char::is_control) {
         return Err(Error::usage(
             "--name must be one line of text: choose another name",
         ));
     }
+    let nothing = match recipe.cut {
+        Cut::ShardBytes(0) => Some("--shard-size"),
+        Cut::Shards(0) => Some("--shards"),
+        Cut::ShardSamples(0) => Some("--shard-samples"),
+        _ => None,
+    };
+    if let Some(flag) = nothing {
+        return Err(Error::usage(format!("{flag} 0: give at least 1")));
+    }
+    let known = match recipe.compress {
+        Compression::None => true,
+        Compression::Zstd { level, .. } => (1..=19).contains(&level),
+        Compression::Gzip { level } => (1..=9).contains(&level),
+    };
+    if !known {
+        return Err(no_compression(
+            &recipe.compress.to_string(),
+            "there is no such level",
+        ));
+    }
+    check_format(recipe)?;
+    rules_of(recipe)?;
+    let mut readers = recipe.indexes.iter();
+    readers.try_for_each(|name| check_reader(name, recipe))
+}
+
+/// The options of whoever says none.
+pub(crate) fn default_recipe() -> Recipe {
+    Recipe {
+        name: cli::DEFAULT_NAME.to_owned(),
+        ..Recipe::default()
+    }
+}
+
+/// The options that can change a byte, checked.
+pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
     let (schema, label_base) = features(args)?;
     let recipe = Recipe {
         name: args.name.clone(),
@@ -259,16 +293,12 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
             cli::Validate::Header => Validate::Header,
             cli::Validate::Decode => Validate::Decode,
         },
-        splits: splits(&args.split)?,
+        splits: named_splits(&args.split)?,
         include: given(&args.include),
         exclude: given(&args.exclude),
         labels: args.labels.is_some(),
         allow_empty: args.allow_empty,
     };
-    check_format(&recipe)?;
-    rules_of(&recipe)?;
-    for name in &recipe.indexes {
-        check_reader(name, &recipe)?;
-    }
+    check_recipe(&recipe)?;
     Ok(recipe)
 }

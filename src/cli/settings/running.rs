@@ -42,7 +42,49 @@ pub struct Running {
     pub replace: bool,
 }
 
+/// How much to do at once and where, as the user said it.
+pub(crate) struct Limits {
+    pub(crate) jobs: Option<usize>,
+    pub(crate) reads: Option<usize>,
+    /// In bytes.
+    pub(crate) memory: Option<u64>,
+    pub(crate) fsync: bool,
+    pub(crate) s3: S3Options,
+}
+
 impl Running {
+    /// How to run within these limits.
+    pub(crate) fn new(limits: Limits, counters: &Arc<Counters>, stop: &Stop) -> Result<Self> {
+        let positive = |flag: &str, value: usize| match value {
+            0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
+            value => Ok(value),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // Half of the open files are left to everything else.
+        let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let memory = limits.memory.unwrap_or_else(default_memory);
+        Ok(Self {
+            jobs: limits.jobs,
+            cores: cores.min(positive("--jobs", limits.jobs.unwrap_or(cores))?),
+            replace: false,
+            memory,
+            access: Access {
+                reads: limits.reads.map(|n| positive("--reads", n)).transpose()?,
+                open_files: open_files.map_or(usize::MAX, |limit| (limit / 2).max(1) as usize),
+                memory,
+                fsync: limits.fsync,
+                s3: limits.s3,
+                layout: layout(),
+                counters: Arc::clone(counters),
+                stop: stop.clone(),
+                ..Access::default()
+            },
+            counters: Arc::clone(counters),
+            stop: stop.clone(),
+            problems: Problems::default(),
+        })
+    }
+
     /// The same, with files of somebody else replaced or not.
     pub(crate) fn replacing(&self, args: &cli::ReplaceArgs) -> Self {
         Self {
@@ -98,36 +140,19 @@ pub(crate) fn running(
     counters: &Arc<Counters>,
     stop: &Stop,
 ) -> Result<Running> {
-    let positive = |flag: &str, value: usize| match value {
-        0 => Err(Error::usage(format!("{flag} 0: give at least 1"))),
-        value => Ok(value),
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // Half of the open files are left to everything else.
-    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let memory = args.memory.unwrap_or_else(default_memory);
-    Ok(Running {
+    let limits = Limits {
         jobs: args.jobs,
-        cores: cores.min(positive("--jobs", args.jobs.unwrap_or(cores))?),
-        replace: false,
-        memory,
-        access: Access {
-            reads: args.reads.map(|n| positive("--reads", n)).transpose()?,
-            open_files: open_files.map_or(usize::MAX, |limit| (limit / 2).max(1) as usize),
-            memory,
-            fsync: !args.no_fsync,
-            s3: s3(&args.s3)?,
-            layout: layout(),
-            counters: Arc::clone(counters),
-            stop: stop.clone(),
-            ..Access::default()
-        },
-        counters: Arc::clone(counters),
-        stop: stop.clone(),
+        reads: args.reads,
+        memory: args.memory,
+        fsync: !args.no_fsync,
+        s3: s3(&args.s3)?,
+    };
+    Ok(Running {
         problems: match args.problems.as_ref().filter(|path| !path.is_empty()) {
             Some(path) => Problems::create(Path::new(path))?,
             None => Problems::default(),
         },
+        ..Running::new(limits, counters, stop)?
     })
 }
 

@@ -20,7 +20,7 @@ use crate::state::samples::samples;
 use crate::state::storing::store_beside;
 use crate::store::{self, Sink, Source};
 use crate::upkeep::relist::{damaged_lists, relist};
-use crate::upkeep::repair::{Origin, Repair, RepairOutcome, SourceFiles};
+use crate::upkeep::repair::{Origin, RepairOutcome, Repairer, SourceFiles};
 use crate::upkeep::verify::Report;
 
 /// Repairs `destination`, with shards made again from `source`.
@@ -41,11 +41,22 @@ pub fn on(
     dry_run: bool,
     running: &Running,
 ) -> Result<Summary> {
+    let (manifest, outcome) = repair(sink, source, dry_run, running)?;
+    Ok(summary(&outcome, &manifest, sink, dry_run))
+}
+
+/// The same without a word: what is published now, and what was done for it.
+pub(crate) fn repair(
+    sink: &dyn Sink,
+    source: Option<&str>,
+    dry_run: bool,
+    running: &Running,
+) -> Result<(Manifest, RepairOutcome)> {
     refuse_later(sink)?;
     if !dry_run {
         sink.sweep()?;
     }
-    let repair = Repair {
+    let repair = Repairer {
         sink,
         jobs: running.cores,
         cores: running.cores,
@@ -73,7 +84,7 @@ pub fn on(
             outcome.lost.entry(finding.object).or_insert(what);
         }
     }
-    Ok(summary(&outcome, &manifest, sink, dry_run))
+    Ok((manifest, outcome))
 }
 
 /// Opens the source at `location`, or where it was when the plan was made.

@@ -17,7 +17,7 @@ use crate::plan::budget::{Budget, Overhead, divide_verification};
 use crate::source::scan::scan;
 use crate::state::published::{load, require};
 use crate::store::{self, Sink, Source};
-use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verification};
+use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verifier};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -94,7 +94,17 @@ fn store_cursor(sink: &dyn Sink, manifest: &Manifest, portion: Portion, left: u6
     )
 }
 
-/// Verifies `destination`, against `source` at the level of that name.
+/// A dataset that was looked at.
+pub(crate) struct Verified {
+    /// Where it is.
+    pub(crate) destination: String,
+    /// Its manifest; none for shards of somebody else.
+    pub(crate) manifest: Option<Manifest>,
+    /// What was seen and found.
+    pub(crate) report: Report,
+}
+
+/// Verifies `destination`, against `source` at the level of that name, and renders the report.
 pub fn run(
     destination: &str,
     level: Level,
@@ -103,6 +113,27 @@ pub fn run(
     json: bool,
     running: &Running,
 ) -> Result<Summary> {
+    let verified = verify(destination, level, source, part, running)?;
+    let Verified {
+        destination,
+        manifest,
+        report,
+    } = verified;
+    let text = match json {
+        true => render_json(&report, &destination, level)?,
+        false => render(&report, &destination, manifest.as_ref(), level),
+    };
+    Ok(summary(&report, destination, text))
+}
+
+/// The same without a word.
+pub(crate) fn verify(
+    destination: &str,
+    level: Level,
+    source: Option<&str>,
+    part: &VerifyScope,
+    running: &Running,
+) -> Result<Verified> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = load(sink.as_ref())?;
     if manifest.is_none() && !sink.list(STATE)?.is_empty() {
@@ -137,7 +168,7 @@ pub fn run(
         Some(manifest) => portion(sink.as_ref(), manifest, part)?,
         None => Portion::ALL,
     };
-    let verification = Verification {
+    let verification = Verifier {
         sink: sink.as_ref(),
         level,
         against,
@@ -154,12 +185,11 @@ pub fn run(
     if let Some(manifest) = manifest.as_ref().filter(|_| part.is_part()) {
         store_cursor(sink.as_ref(), manifest, portion, report.left)?;
     }
-    let destination = sink.to_string();
-    let text = match json {
-        true => render_json(&report, &destination, level)?,
-        false => render(&report, &destination, manifest.as_ref(), level),
-    };
-    Ok(summary(&report, destination, text))
+    Ok(Verified {
+        destination: sink.to_string(),
+        manifest,
+        report,
+    })
 }
 
 /// How many shards are read at once, and what each may hold of the source.
@@ -221,7 +251,7 @@ fn render_json(report: &Report, destination: &str, level: Level) -> Result<Strin
     let whole = Json {
         destination: destination.to_owned(),
         level,
-        intact: report.findings.is_empty() && report.unknown == 0,
+        intact: report.is_intact(),
         report,
     };
     let text = serde_json::to_string_pretty(&whole);

@@ -6,9 +6,9 @@ use crate::base::error::{Kind, Result};
 use crate::model::manifest::{IndexFile, Manifest};
 use crate::publish::companions::{SUMS, remake_companions};
 use crate::upkeep::repair::guard::Guard;
-use crate::upkeep::repair::{Repair, RepairOutcome};
+use crate::upkeep::repair::{RepairOutcome, Repairer};
 
-impl Repair<'_> {
+impl Repairer<'_> {
     /// Makes what lies beside the manifest again where that is damaged.
     pub(super) fn mend_companions(
         &self,

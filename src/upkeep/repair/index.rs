@@ -16,10 +16,10 @@ use crate::state::plans::Stored;
 use crate::state::samples::samples;
 use crate::store::Sink;
 use crate::upkeep::adopt::{index_from_foreign, walk_foreign};
-use crate::upkeep::repair::Repair;
+use crate::upkeep::repair::Repairer;
 use crate::upkeep::repair::guard::Guard;
 
-impl Repair<'_> {
+impl Repairer<'_> {
     /// Makes an index from its shard; false where that does not give what was published.
     pub(super) fn mend_index(
         &self,

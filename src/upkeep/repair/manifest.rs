@@ -15,7 +15,7 @@ use crate::state::claims::plans;
 use crate::state::done::unpacked;
 use crate::state::plans::Stored;
 use crate::upkeep::repair::truth::{ManifestCopy, judge, undecided};
-use crate::upkeep::repair::{Repair, RepairOutcome};
+use crate::upkeep::repair::{RepairOutcome, Repairer};
 
 /// The snapshots that are there.
 struct Snapshots {
@@ -25,7 +25,7 @@ struct Snapshots {
     unreadable: u64,
 }
 
-impl Repair<'_> {
+impl Repairer<'_> {
     /// The manifest, put back in place where it or its snapshot is lost. Of copies that differ the one is taken that nothing contradicts.
     pub fn manifest(&self, outcome: &mut RepairOutcome) -> Result<Manifest> {
         let text = self.sink.get(MANIFEST)?;

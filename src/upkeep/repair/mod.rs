@@ -30,7 +30,7 @@ use crate::publish::companions::SUMS;
 use crate::state::published::read_index;
 use crate::store::Sink;
 use crate::upkeep::repair::guard::Guard;
-use crate::upkeep::verify::{Level, Portion, Report, Verification};
+use crate::upkeep::verify::{Level, Portion, Report, Verifier};
 
 pub use crate::upkeep::repair::source::{FindOrigin, OpenSource, Origin, SourceFiles};
 
@@ -38,7 +38,7 @@ pub use crate::upkeep::repair::source::{FindOrigin, OpenSource, Origin, SourceFi
 const SAMPLES_AT_ONCE: u64 = 100_000;
 
 /// One repair.
-pub struct Repair<'a> {
+pub struct Repairer<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
     /// Shards at once.
@@ -80,10 +80,10 @@ struct ShardDamage<'m> {
     unindexed: Vec<&'m ShardEntry>,
 }
 
-impl Repair<'_> {
+impl Repairer<'_> {
     /// What is damaged, by verifying all of it.
     pub fn look(&self, manifest: &Manifest) -> Result<Report> {
-        Verification {
+        Verifier {
             sink: self.sink,
             level: Level::Data,
             against: None,

@@ -10,12 +10,12 @@ use crate::pack::pipeline::pack;
 use crate::pack::run::Run;
 use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::repair::source::Origin;
-use crate::upkeep::repair::{Repair, RepairOutcome, lacking};
+use crate::upkeep::repair::{RepairOutcome, Repairer, lacking};
 
 /// Files at fault that are named.
 const NAMED: usize = 20;
 
-impl Repair<'_> {
+impl Repairer<'_> {
     /// Packs shards again from the source and their plan alone, and their indexes with them.
     pub(super) fn repack(
         &self,

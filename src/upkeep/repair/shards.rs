@@ -11,12 +11,12 @@ use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::repair::rebuild::{Rebuild, Supply, SurveyedShard};
 use crate::upkeep::repair::source::SourceFiles;
 use crate::upkeep::repair::wanted::WantedFiles;
-use crate::upkeep::repair::{DamagedShard, Repair, RepairOutcome, is_outage, published_record};
+use crate::upkeep::repair::{DamagedShard, RepairOutcome, Repairer, is_outage, published_record};
 
 /// Memory of one reader of a damaged shard.
 const PIECES_BYTES: u64 = PIECE_BYTES + STREAM_ABOVE_BYTES;
 
-impl Repair<'_> {
+impl Repairer<'_> {
     /// Makes shards again whose indexes are as they were published.
     pub(super) fn rebuild(
         &self,

@@ -15,12 +15,12 @@ use crate::model::record::{FrameRecord, SampleRecord, ShardRecord};
 use crate::store::Sink;
 use crate::upkeep::adopt::walk_foreign;
 use crate::upkeep::verify::collected::Collected;
-use crate::upkeep::verify::verification::{CountedReader, Verification};
+use crate::upkeep::verify::verification::{CountedReader, Verifier};
 use crate::upkeep::verify::watcher::ShardWatcher;
 
 /// Compares a shard with its record; gives length and CRC-32 of the shard as it lies in the store.
 pub(super) fn check(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     shard: &ShardEntry,
     record: &ShardRecord,

@@ -4,10 +4,10 @@ use crate::base::error::{Error, Result};
 use crate::model::manifest::MANIFEST;
 use crate::upkeep::adopt::{foreign_shards, key_beginnings};
 use crate::upkeep::verify::collected::Collected;
-use crate::upkeep::verify::verification::{Report, Verification};
+use crate::upkeep::verify::verification::{Report, Verifier};
 
 /// Walks every tar or TFRecord of a directory.
-pub(super) fn check(verification: &Verification<'_>) -> Result<Report> {
+pub(super) fn check(verification: &Verifier<'_>) -> Result<Report> {
     let sink = verification.sink;
     let shards = foreign_shards(sink)?;
     if shards.is_empty() {

@@ -14,11 +14,11 @@ use crate::store::Sink;
 use crate::upkeep::adopt::is_foreign_shard;
 use crate::upkeep::verify::collected::Collected;
 use crate::upkeep::verify::readers;
-use crate::upkeep::verify::verification::{Level, Verification};
+use crate::upkeep::verify::verification::{Level, Verifier};
 
 /// Compares names and sizes. True for each shard whose content is worth reading.
 pub(super) fn check(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     shards: &[&ShardEntry],
     collected: &Collected<'_>,
@@ -55,7 +55,7 @@ fn sizes(sink: &dyn Sink, manifest: &Manifest) -> Result<HashMap<String, u64>> {
 
 /// A listing being compared with a manifest.
 struct ListCheck<'a> {
-    verification: &'a Verification<'a>,
+    verification: &'a Verifier<'a>,
     manifest: &'a Manifest,
     /// Sizes in bytes of the objects that are there, by name.
     sizes: HashMap<String, u64>,

@@ -1,6 +1,6 @@
 //! Shards re-read against their records, at four depths: list, head, data, source.
 //!
-//! A [`Verification`] comes in with the manifest of a dataset, or with a directory that has none; a [`Report`] goes out. Nothing here
+//! A [`Verifier`] comes in with the manifest of a dataset, or with a directory that has none; a [`Report`] goes out. Nothing here
 //! mends or writes. Every finding names its object, sample, byte range, and what was expected and found.
 
 mod collected;
@@ -22,11 +22,9 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::upkeep::verify::collected::Collected;
 
 pub(crate) use crate::upkeep::verify::plan::not_as_planned;
-pub use crate::upkeep::verify::verification::{
-    Level, Portion, Report, SourceToCompare, Verification,
-};
+pub use crate::upkeep::verify::verification::{Level, Portion, Report, SourceToCompare, Verifier};
 
-impl Verification<'_> {
+impl Verifier<'_> {
     /// Verifies a published dataset.
     ///
     /// Damage is a finding; an error says that the store could not be read, or that the run was stopped.

@@ -13,11 +13,11 @@ use crate::state::plans::Stored;
 use crate::state::samples::each_line;
 use crate::store::{StoredChecksum, at_once};
 use crate::upkeep::verify::collected::Collected;
-use crate::upkeep::verify::verification::{Level, Verification};
+use crate::upkeep::verify::verification::{Level, Verifier};
 
 /// Compares the manifest with the plans of its shards, the last of which it repeats: their digests are over that.
 pub(super) fn check(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     collected: &Collected<'_>,
 ) -> Result<()> {
@@ -53,7 +53,7 @@ pub(super) fn check(
 
 /// Compares the list of samples of a stored plan with what the plan says of it. `sizes` are those of all parts of plans.
 fn check_samples(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     stored: &Stored,
     sizes: &HashMap<String, u64>,
     collected: &Collected<'_>,
@@ -94,7 +94,7 @@ fn check_samples(
 }
 
 /// The CRC-32 of a list of samples; `None` where the store keeps none and reading is too deep.
-fn samples_crc32(verification: &Verification<'_>, name: &str) -> Result<Option<u32>> {
+fn samples_crc32(verification: &Verifier<'_>, name: &str) -> Result<Option<u32>> {
     let sink = verification.sink;
     Ok(match (verification.level, sink.stored_checksum(name)?) {
         (Level::Head, StoredChecksum::Crc32(crc32)) => Some(crc32),
@@ -108,7 +108,7 @@ fn samples_crc32(verification: &Verification<'_>, name: &str) -> Result<Option<u
 
 /// The shards of a plan whose lines in the list of samples, the object of this name, are not those of the plan.
 fn damaged_shards(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     stored: &Stored,
     name: &str,
 ) -> Result<Vec<Finding>> {

@@ -9,11 +9,11 @@ use crate::publish::later_snapshot;
 use crate::publish::readers::{is_for_people, reader_names};
 use crate::store::{StoredChecksum, at_once};
 use crate::upkeep::verify::collected::Collected;
-use crate::upkeep::verify::verification::{Level, Verification};
+use crate::upkeep::verify::verification::{Level, Verifier};
 
 /// Compares kind and size of one reader index with the manifest. `listed` is its size, if a listing showed it.
 pub(super) fn check_size(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     file: &IndexFile,
     listed: Option<u64>,
     collected: &Collected<'_>,
@@ -53,7 +53,7 @@ pub(super) struct SizeCheck {
 
 /// Compares the reader indexes with their checksums; those of another size were found before.
 pub(super) fn check_content(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     collected: &Collected<'_>,
 ) -> Result<()> {
@@ -87,7 +87,7 @@ pub(super) fn check_content(
 
 /// Compares `SHA256SUMS` with the digests in the manifest.
 pub(super) fn check_sums(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
 ) -> Result<Option<Finding>> {
     let Some(expected) = sha256_sums(manifest) else {
@@ -117,7 +117,7 @@ pub(super) fn check_sums(
 /// Gives back findings on files that every snapshot has under the same names. None where a later snapshot is there: it writes these
 /// files before the manifest, so that they may be its own; that is said instead.
 pub(super) fn unless_overwritten(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     findings: Vec<Finding>,
     collected: &Collected<'_>,

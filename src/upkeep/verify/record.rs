@@ -6,11 +6,11 @@ use crate::format::Finding;
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::model::record::{Remark, ShardRecord};
 use crate::upkeep::verify::collected::{Collected, ShardRemarks, lock};
-use crate::upkeep::verify::verification::{Level, Verification};
+use crate::upkeep::verify::verification::{Level, Verifier};
 
 /// Reads an index and compares it with the manifest; `None` when there is no index to go by, or the level does not ask for it.
 pub(super) fn check(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     split: &str,
     shard: &ShardEntry,

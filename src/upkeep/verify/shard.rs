@@ -6,12 +6,12 @@ use crate::format::Finding;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::store::StoredChecksum;
 use crate::upkeep::verify::collected::Collected;
-use crate::upkeep::verify::verification::{Level, Verification};
+use crate::upkeep::verify::verification::{Level, Verifier};
 use crate::upkeep::verify::{content, keys, record};
 
 /// Checks one shard; what is wrong goes to the report.
 pub(super) fn check(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     split: &str,
     shard: &ShardEntry,
@@ -59,7 +59,7 @@ pub(super) fn check(
 /// Compares a shard and its index with the checksums that the store itself keeps, reading nothing; false where reading is
 /// the way to find out.
 fn check_kept(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     shard: &ShardEntry,
     collected: &Collected<'_>,
 ) -> Result<bool> {

@@ -7,11 +7,11 @@ use crate::model::record::ShardRecord;
 use crate::state::published::read_index;
 use crate::store::at_once;
 use crate::upkeep::verify::collected::{Collected, lock};
-use crate::upkeep::verify::verification::Verification;
+use crate::upkeep::verify::verification::Verifier;
 
 /// Every sample of the source is in a shard or among the skipped. What is in the shards that were not read, their indexes say.
 pub(super) fn check(
-    verification: &Verification<'_>,
+    verification: &Verifier<'_>,
     manifest: &Manifest,
     shards: &[&ShardEntry],
     collected: &Collected<'_>,

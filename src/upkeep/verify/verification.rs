@@ -50,6 +50,13 @@ pub struct Report {
     pub left: u64,
 }
 
+impl Report {
+    /// Whether all that was looked at is as it was published.
+    pub fn is_intact(&self) -> bool {
+        self.findings.is_empty() && self.unknown == 0
+    }
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -83,7 +90,7 @@ impl Portion {
 }
 
 /// One verification.
-pub struct Verification<'a> {
+pub struct Verifier<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
     /// How deep.
@@ -102,7 +109,7 @@ pub struct Verification<'a> {
     pub stop: &'a Stop,
 }
 
-impl Verification<'_> {
+impl Verifier<'_> {
     /// Calls `work` for 0..count on several threads until it is done or the time is over, and gives how many were begun. The first
     /// error ends it.
     pub(super) fn on_threads(

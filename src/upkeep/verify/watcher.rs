@@ -9,7 +9,7 @@ use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 use crate::model::sample::Sample;
 use crate::upkeep::verify::collected::{Collected, SourceSamples};
 use crate::upkeep::verify::comparison::SourceComparison;
-use crate::upkeep::verify::verification::Verification;
+use crate::upkeep::verify::verification::Verifier;
 
 /// Watches the check of one shard.
 pub(super) struct ShardWatcher<'a> {
@@ -24,7 +24,7 @@ pub(super) struct ShardWatcher<'a> {
 
 impl<'a> ShardWatcher<'a> {
     pub(super) fn new(
-        verification: &Verification<'_>,
+        verification: &Verifier<'_>,
         manifest: &Manifest,
         record: &'a ShardRecord,
         collected: &'a Collected<'_>,

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(shardpack::cli::run::main())
+    ExitCode::from(shardpack::command_line())
 }
