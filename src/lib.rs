@@ -67,3 +67,7 @@ pub use crate::model::recipe::{Compression, Cut, Format, Order};
 pub use crate::store::S3Options;
 pub use crate::upkeep::repair::RepairOutcome;
 pub use crate::upkeep::verify::{Level, Report};
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+struct Guide;

@@ -19,7 +19,7 @@ const LEAST_ROOM: usize = 64;
 const MOST_ROUNDED: usize = 4 << 20;
 
 /// What the allocator takes for a piece of so many bytes: glibc's header, rounded to 16 bytes or, for what is mapped on its own, to pages.
-pub const fn allocated(bytes: usize) -> u64 {
+pub(crate) const fn allocated(bytes: usize) -> u64 {
     let chunk = match bytes {
         0 => 0,
         1..=24 => 32,
@@ -31,7 +31,7 @@ pub const fn allocated(bytes: usize) -> u64 {
 
 /// Memory that a content of so many bytes is held in: one of few sizes, so that memory serves many contents, and none lies in what was made for
 /// a much larger one.
-pub const fn room_for(length: usize) -> usize {
+pub(crate) const fn room_for(length: usize) -> usize {
     if length <= LEAST_ROOM {
         return LEAST_ROOM;
     }
@@ -46,7 +46,7 @@ pub const fn room_for(length: usize) -> usize {
 }
 
 /// A content that is too large to hold, piece by piece.
-pub trait Pieces {
+pub(crate) trait Pieces {
     /// The next piece with its checksum, `None` after the last.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Deref for Buffer {
 
 /// Buffers nobody uses now, by the room they have; of each kind the last used first: it is still in a cache.
 #[derive(Debug)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     spares: Mutex<Spares>,
     most_bytes: usize,
 }
@@ -151,7 +151,7 @@ impl Default for Buffers {
 
 impl Buffers {
     /// Buffers of a run that is to stay within so many bytes.
-    pub fn within(memory: u64) -> Self {
+    pub(crate) fn within(memory: u64) -> Self {
         let share = usize::try_from(memory / SPARE_SHARE);
         Self {
             spares: Mutex::default(),
@@ -162,13 +162,13 @@ impl Buffers {
     }
 
     /// A buffer, used or new, for a content of so many bytes.
-    pub fn take(&self, length: usize) -> Buffer {
+    pub(crate) fn take(&self, length: usize) -> Buffer {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
         spares.take(room_for(length)).unwrap_or_default()
     }
 
     /// Takes a buffer back. When there are too many, those that were not used for longest go.
-    pub fn give_back(&self, buffer: Buffer) {
+    pub(crate) fn give_back(&self, buffer: Buffer) {
         let bytes = buffer.held_bytes();
         if bytes > self.most_bytes {
             return;

@@ -10,19 +10,19 @@ use sha2::{Digest as _, Sha256};
 use crate::base::text::hex;
 
 /// A CRC-32 as eight lower-case hexadecimal digits.
-pub fn crc_text(crc32: u32) -> String {
+pub(crate) fn crc_text(crc32: u32) -> String {
     format!("{crc32:08x}")
 }
 
 /// The number of eight hexadecimal digits.
-pub fn crc_from_text(text: &str) -> Option<u32> {
+pub(crate) fn crc_from_text(text: &str) -> Option<u32> {
     (text.len() == 8)
         .then(|| u32::from_str_radix(text, 16).ok())
         .flatten()
 }
 
 /// Counts and checksums everything written through it.
-pub struct Digest<W: Write> {
+pub(crate) struct Digest<W: Write> {
     inner: W,
     crc: Hasher,
     sha256: Option<Sha256>,
@@ -31,7 +31,7 @@ pub struct Digest<W: Write> {
 
 /// What went through a [`Digest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum {
+pub(crate) struct Sum {
     /// Bytes written.
     pub bytes: u64,
     /// CRC-32 of all of them.
@@ -42,7 +42,7 @@ pub struct Sum {
 
 impl<W: Write> Digest<W> {
     /// Wraps `inner`; SHA-256 costs about 0.5 s a gigabyte and is kept only when asked for.
-    pub fn new(inner: W, sha256: bool) -> Self {
+    pub(crate) fn new(inner: W, sha256: bool) -> Self {
         Self {
             inner,
             crc: Hasher::new(),
@@ -52,14 +52,14 @@ impl<W: Write> Digest<W> {
     }
 
     /// Writes bytes whose CRC-32 is already known.
-    pub fn write_summed(&mut self, data: &[u8], crc32: u32) -> io::Result<()> {
+    pub(crate) fn write_summed(&mut self, data: &[u8], crc32: u32) -> io::Result<()> {
         self.crc
             .combine(&Hasher::new_with_initial_len(crc32, data.len() as u64));
         self.pass(data)
     }
 
     /// Hands back what it wrapped and what went through.
-    pub fn finish(self) -> (W, Sum) {
+    pub(crate) fn finish(self) -> (W, Sum) {
         let sum = Sum {
             bytes: self.bytes,
             crc32: self.crc.finalize(),
@@ -94,7 +94,7 @@ impl<W: Write> Write for Digest<W> {
 }
 
 /// Reads a stream once, checksumming parts and whole.
-pub struct Scanner<'a> {
+pub(crate) struct Scanner<'a> {
     inner: Box<dyn Read + Send + 'a>,
     buffer: Vec<u8>,
     start: usize,
@@ -104,11 +104,11 @@ pub struct Scanner<'a> {
 }
 
 /// Bytes a scanner reads at once: large enough for few calls, small enough to stay in a core's cache.
-pub const SCAN_BYTES: usize = 256 * 1024;
+pub(crate) const SCAN_BYTES: usize = 256 * 1024;
 
 impl<'a> Scanner<'a> {
     /// Starts at the beginning of `inner`.
-    pub fn new(inner: impl Read + Send + 'a) -> Self {
+    pub(crate) fn new(inner: impl Read + Send + 'a) -> Self {
         Self {
             inner: Box::new(inner),
             buffer: vec![0; SCAN_BYTES],
@@ -120,17 +120,17 @@ impl<'a> Scanner<'a> {
     }
 
     /// Bytes read so far.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
     /// CRC-32 of everything read so far.
-    pub fn crc32(&self) -> u32 {
+    pub(crate) fn crc32(&self) -> u32 {
         self.crc.clone().finalize()
     }
 
     /// The next `length` bytes in one piece, fewer only at the end; `length` is at most [`SCAN_BYTES`].
-    pub fn take(&mut self, length: usize) -> io::Result<&[u8]> {
+    pub(crate) fn take(&mut self, length: usize) -> io::Result<&[u8]> {
         let length = length.min(SCAN_BYTES);
         if self.end - self.start < length {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -147,7 +147,11 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes the next `length` bytes to `each` piece by piece; returns how many there were and their CRC-32.
-    pub fn pass(&mut self, length: u64, mut each: impl FnMut(&[u8])) -> io::Result<(u64, u32)> {
+    pub(crate) fn pass(
+        &mut self,
+        length: u64,
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<(u64, u32)> {
         let mut crc = Hasher::new();
         let mut left = length;
         while left > 0 {
@@ -171,13 +175,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads to the end; gives the length and CRC-32 of all that was read.
-    pub fn drain(&mut self) -> io::Result<(u64, u32)> {
+    pub(crate) fn drain(&mut self) -> io::Result<(u64, u32)> {
         self.pass(u64::MAX, |_| ())?;
         Ok((self.position(), self.crc32()))
     }
 
     /// Some of the next bytes, copied; none only at the end.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;

@@ -1,12 +1,13 @@
 //! One error type: what happened, and what a caller can do about it.
 //!
-//! An error is classified where it is born, judged once in [`crate::model::policy`], and becomes an exit code once in `main`.
+//! An error is classified where it is born, judged once in [`crate::model::policy`], and becomes an exit code once in `cli::run`.
 //! Messages are lower case without a full stop: object, expected, actual, and the remedy after a colon.
 
 use std::fmt;
 
 /// What a caller can do about an error; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// The command line is wrong or contradicts itself.
     Usage,
@@ -57,7 +58,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error of `kind` with its message.
-    pub fn new(kind: Kind, what: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self {
             kind,
             what: what.into(),
@@ -67,23 +68,23 @@ impl Error {
     }
 
     /// Wrong or contradicting options.
-    pub fn usage(what: impl Into<String>) -> Self {
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Kind::Usage, what)
     }
 
     /// A source that cannot be used as it is.
-    pub fn source_data(what: impl Into<String>) -> Self {
+    pub(crate) fn source_data(what: impl Into<String>) -> Self {
         Self::new(Kind::Source, what)
     }
 
     /// A failure nobody but a person can mend.
-    pub fn failed(what: impl Into<String>) -> Self {
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
         Self::new(Kind::Failed, what)
     }
 
     /// An operating-system error on a named object, classified by its number. One of ours that went through a reader or
     /// writer keeps its words and kind: an outage stays one.
-    pub fn io(what: impl Into<String>, error: std::io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>, error: std::io::Error) -> Self {
         use rustix::io::Errno;
         let error = match error.downcast::<Self>() {
             Ok(ours) => return ours,
@@ -135,7 +136,12 @@ impl Error {
 
     /// An operating-system error on what the user named: an outage stays one, and with anything else the name was wrong, which
     /// is of this kind and has this remedy.
-    pub fn named(kind: Kind, what: impl Into<String>, error: std::io::Error, remedy: &str) -> Self {
+    pub(crate) fn named(
+        kind: Kind,
+        what: impl Into<String>,
+        error: std::io::Error,
+        remedy: &str,
+    ) -> Self {
         let what = what.into();
         let wrong = format!("{what}: {}: {remedy}", reason(&error));
         let error = Self::io(what, error);
@@ -150,16 +156,9 @@ impl Error {
         self.kind
     }
 
-    /// The same error with an object's name put in front.
-    #[must_use]
-    pub fn within(mut self, what: impl fmt::Display) -> Self {
-        self.what = format!("{what}: {}", self.what);
-        self
-    }
-
     /// Says that the whole place is not there: a directory or bucket, not something in it.
     #[must_use]
-    pub fn of_absent_place(mut self) -> Self {
+    pub(crate) fn of_absent_place(mut self) -> Self {
         self.absent = true;
         self
     }
@@ -167,7 +166,7 @@ impl Error {
     /// What became of a place that is known to have been there: if that is what the error says, an outage, because what is not mounted comes
     /// back, and a wrong name was no name that worked before.
     #[must_use]
-    pub fn known_to_have_been_there(self, place: impl fmt::Display) -> Self {
+    pub(crate) fn known_to_have_been_there(self, place: impl fmt::Display) -> Self {
         match self.absent {
             true => Self {
                 kind: Kind::Transient,
@@ -179,18 +178,11 @@ impl Error {
             false => self,
         }
     }
-
-    /// The same message under another kind.
-    #[must_use]
-    pub fn with_kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
-    }
 }
 
 /// The value, or `None` where what was read is damaged. Any other error stays one: an outage, or what a later version wrote, must not be
 /// taken for something that is not there.
-pub fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
+pub(crate) fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == Kind::Damage => Ok(None),
@@ -224,7 +216,7 @@ fn is_of_the_network(errno: rustix::io::Errno) -> bool {
 }
 
 /// The system's own words without the `(os error N)` tail.
-pub fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();

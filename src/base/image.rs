@@ -14,9 +14,9 @@ use imagesize::ImageType;
 use serde::{Deserialize, Serialize};
 
 /// Bytes [`probe_ends`] needs from the start of a file.
-pub const HEAD_BYTES: usize = 1 << 20;
+pub(crate) const HEAD_BYTES: usize = 1 << 20;
 /// Bytes [`probe_ends`] needs from the end of a file.
-pub const TAIL_BYTES: usize = 64 << 10;
+pub(crate) const TAIL_BYTES: usize = 64 << 10;
 
 /// The last chunk of a PNG, which has no content.
 const PNG_END: &[u8] = b"\0\0\0\0IEND\xAE\x42\x60\x82";
@@ -40,7 +40,7 @@ pub enum Validate {
 /// A format an image can have, whatever its file is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ImageFormat {
+pub(crate) enum ImageFormat {
     /// JPEG, baseline or progressive, in JFIF, EXIF or no wrapping.
     Jpeg,
     /// Portable Network Graphics.
@@ -70,18 +70,18 @@ const FORMATS: [(ImageFormat, &str, image::ImageFormat); 7] = [
 
 impl ImageFormat {
     /// The name in records and messages; lower case.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         FORMATS[self as usize].1
     }
 
     /// The format with this [`name`](ImageFormat::name).
-    pub fn from_name(name: &str) -> Option<ImageFormat> {
+    pub(crate) fn from_name(name: &str) -> Option<ImageFormat> {
         let known = FORMATS.iter().find(|(_, known, _)| *known == name);
         known.map(|(format, ..)| *format)
     }
 
     /// The format a field name from [`image_field`] promises.
-    pub fn of_extension(ext: &str) -> Option<ImageFormat> {
+    pub(crate) fn of_extension(ext: &str) -> Option<ImageFormat> {
         match ext {
             "jpg" => Some(ImageFormat::Jpeg),
             "jpeg" => None,
@@ -115,7 +115,7 @@ impl ImageFormat {
 /// The field name an image with this file extension gets, or `None` if it is no image's extension.
 ///
 /// The extension comes without its dot, in any case; `jpeg`, `jpe` and `jfif` become `jpg`, and `tif` becomes `tiff`.
-pub fn image_field(extension: &[u8]) -> Option<&'static str> {
+pub(crate) fn image_field(extension: &[u8]) -> Option<&'static str> {
     const FIELDS: [(&str, &[&str]); 10] = [
         ("jpg", &["jpeg", "jpg", "jpe", "jfif"]),
         ("png", &["png"]),
@@ -135,7 +135,7 @@ pub fn image_field(extension: &[u8]) -> Option<&'static str> {
 
 /// What an image's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImageInfo {
+pub(crate) struct ImageInfo {
     /// The format of the bytes, which need not be that of the file's name.
     pub format: ImageFormat,
     /// Pixels in a row as stored, before any EXIF rotation; 0 where it is not known: [`probe_ends`] did not see it, or the
@@ -153,7 +153,7 @@ pub struct ImageInfo {
 ///
 /// A sentence without the file's name: the bytes are empty, not an image, truncated, without pixels, or do not decode. A valid
 /// image of a kind the decoder cannot handle (a 12-bit or arithmetic-coded JPEG, say) is not at fault and passes.
-pub fn probe(
+pub(crate) fn probe(
     bytes: &[u8],
     level: Validate,
     decode_bytes: u64,
@@ -178,7 +178,7 @@ pub fn probe(
 /// # Errors
 ///
 /// As [`probe`].
-pub fn probe_ends(head: &[u8], tail: &[u8], size: u64) -> Result<ImageInfo, String> {
+pub(crate) fn probe_ends(head: &[u8], tail: &[u8], size: u64) -> Result<ImageInfo, String> {
     if size == 0 {
         return Err("is empty".into());
     }

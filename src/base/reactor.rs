@@ -108,7 +108,7 @@ impl<T> Drop for Unfinished<'_, T> {
 
 /// A value that work started elsewhere will deliver. Dropped, the work is forgotten if it has not begun.
 #[must_use]
-pub struct Pending<T: Send + 'static>(By<T>);
+pub(crate) struct Pending<T: Send + 'static>(By<T>);
 
 /// Who does the work.
 enum By<T: Send + 'static> {
@@ -126,7 +126,7 @@ pub(crate) fn promise<T: Send + 'static>() -> (oneshot::Sender<Result<T>>, Pendi
 
 impl<T: Send + 'static> Pending<T> {
     /// Waits for the value, or runs the work here if nobody has begun it.
-    pub fn wait(self) -> Result<T> {
+    pub(crate) fn wait(self) -> Result<T> {
         match self.0 {
             By::Readers(queued) => queued.wait(),
             By::Network(receiver) => receiver
@@ -346,14 +346,14 @@ impl Shared {
 }
 
 /// Starts work, at most so many pieces at once.
-pub struct Reactor {
+pub(crate) struct Reactor {
     shared: Arc<Shared>,
 }
 
 impl Reactor {
     /// At most `reads` pieces of work at once, in flight or run by those who wait; `floor` readers are kept busy even
     /// when nothing blocks, for callers who would otherwise leave a core idle.
-    pub fn new(reads: usize, floor: usize) -> Self {
+    pub(crate) fn new(reads: usize, floor: usize) -> Self {
         let reads = reads.max(1);
         let state = State {
             queue: VecDeque::new(),
@@ -381,7 +381,7 @@ impl Reactor {
     }
 
     /// Says that so many threads of the caller have nothing to do any more: readers may use their cores.
-    pub fn lend(&self, threads: usize) {
+    pub(crate) fn lend(&self, threads: usize) {
         let mut state = lock(&self.shared.state);
         state.floor = (state.floor + threads).min(self.shared.reads);
         state.depth = state.depth.max(state.floor);
@@ -392,7 +392,7 @@ impl Reactor {
 
     /// Memory that started work takes until its value is handed over, besides that value's own: its place in the queue, its state, and the
     /// work itself, whose size is given.
-    pub fn started_bytes<T>(work: usize) -> u64 {
+    pub(crate) fn started_bytes<T>(work: usize) -> u64 {
         // A queue doubles when it is full; an `Arc` has two counts.
         let queued = 2 * size_of::<Arc<dyn Runnable>>() as u64;
         let task = allocated(2 * size_of::<usize>() + size_of::<Task<T>>());
@@ -400,7 +400,7 @@ impl Reactor {
     }
 
     /// Queues `work` and returns at once.
-    pub fn start<T: Send + 'static>(
+    pub(crate) fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Pending<T> {

@@ -18,12 +18,12 @@ const DEADLINE: usize = usize::MAX;
 
 /// Says whether the run was asked to stop.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicUsize>);
+pub(crate) struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
     /// Has SIGINT, SIGTERM and the deadline raise the flag; refuses a deadline that is here already. A run that does not end by itself
     /// then is ended after a few seconds, with `last` called right before.
-    pub fn watch(
+    pub(crate) fn watch(
         &self,
         deadline: Option<SystemTime>,
         last: impl FnOnce(&Error) + Send + 'static,
@@ -70,7 +70,7 @@ impl Stop {
     }
 
     /// An error once the flag is raised.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.0.load(Ordering::Relaxed) {
             0 => Ok(()),
             DEADLINE => Err(Error::new(

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Bytes as text on one line: `\xNN` for what is not UTF-8 and for control characters.
-pub fn show(bytes: &[u8]) -> String {
+pub(crate) fn show(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -24,7 +24,7 @@ pub fn show(bytes: &[u8]) -> String {
 }
 
 /// Lower-case hexadecimal digits of `bytes`.
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
@@ -34,7 +34,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The bytes of hexadecimal digits, or `None` if they are not an even number of digits.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;

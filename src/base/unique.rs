@@ -10,7 +10,7 @@ const TRIES: usize = 16;
 
 /// Makes something under a name that nothing has: `make` gets 32 hexadecimal digits to build its name from, and others each
 /// time it says [`ErrorKind::AlreadyExists`]. Any other error is the caller's.
-pub fn make<T>(make: impl FnMut(&str) -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn make<T>(make: impl FnMut(&str) -> io::Result<T>) -> io::Result<T> {
     make_of(random, make)
 }
 

@@ -1,15 +1,15 @@
 //! Numbers as people write and read them: sizes with SI or IEC units, counts, durations.
 
 /// A larger file is streamed, not held. A constant, so that no image is looked at differently because `--memory` differs.
-pub const STREAM_ABOVE_BYTES: u64 = 4 << 20;
+pub(crate) const STREAM_ABOVE_BYTES: u64 = 4 << 20;
 
 /// Most samples that a shard is believed to have: sums and products of such numbers do not overflow.
-pub const MOST_SAMPLES: u64 = 1 << 40;
+pub(crate) const MOST_SAMPLES: u64 = 1 << 40;
 /// Most bytes that an object is believed to have.
-pub const MOST_BYTES: u64 = 1 << 50;
+pub(crate) const MOST_BYTES: u64 = 1 << 50;
 
 /// Whether numbers that were read somewhere are each at most `most`, and all together can be summed.
-pub fn are_sane(numbers: impl IntoIterator<Item = u64>, most: u64) -> bool {
+pub(crate) fn are_sane(numbers: impl IntoIterator<Item = u64>, most: u64) -> bool {
     let mut sum = 0u64;
     numbers.into_iter().all(|number| {
         sum = sum.saturating_add(number);
@@ -18,7 +18,7 @@ pub fn are_sane(numbers: impl IntoIterator<Item = u64>, most: u64) -> bool {
 }
 
 /// Bytes of a size such as `1GB`, `64MiB`, `1.5G` or `4096`; units of 1000 unless there is an `i`.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
@@ -55,7 +55,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A time such as `90s`, `30m`, `12h` or `7d`; the unit is needed.
-pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let text = text.trim();
     let bad = || format!("`{text}` is no time: write for example 90s, 30m, 12h or 7d");
     let unit = text.chars().next_back().ok_or_else(bad)?;
@@ -73,7 +73,7 @@ pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
 
 /// A part of a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Share {
+pub(crate) enum Share {
     /// So many.
     Count(u64),
     /// So many in a hundred, from 0 to 100.
@@ -89,7 +89,7 @@ impl Default for Share {
 
 impl Share {
     /// How many of `whole` that is, rounded up: a percent of something is never nothing, unless it is 0 %.
-    pub fn of(self, whole: u64) -> u64 {
+    pub(crate) fn of(self, whole: u64) -> u64 {
         match self {
             Share::Count(count) => count,
             Share::Percent(percent) => (whole as f64 * percent / 100.0).ceil() as u64,
@@ -98,20 +98,20 @@ impl Share {
 }
 
 /// The number of a text such as `1%` or `0.5 %`, from 0 to 100.
-pub fn parse_percent(text: &str) -> Option<f64> {
+pub(crate) fn parse_percent(text: &str) -> Option<f64> {
     let number = text.trim().strip_suffix('%')?.trim().parse().ok()?;
     (0.0..=100.0).contains(&number).then_some(number)
 }
 
 /// A part such as `1%` or `500`.
-pub fn parse_share(text: &str) -> Option<Share> {
+pub(crate) fn parse_share(text: &str) -> Option<Share> {
     let count = || text.trim().replace('_', "").parse().ok();
     let percent = parse_percent(text).map(Share::Percent);
     percent.or_else(|| count().map(Share::Count))
 }
 
 /// A size in decimal units with three digits.
-pub fn bytes_text(bytes: u64) -> String {
+pub(crate) fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "kB", "MB", "GB", "TB", "PB"] {
         if value < 999.5 || unit == "PB" {
@@ -128,7 +128,7 @@ pub fn bytes_text(bytes: u64) -> String {
 }
 
 /// A count with thousands set apart.
-pub fn count_text(count: u64) -> String {
+pub(crate) fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -141,19 +141,19 @@ pub fn count_text(count: u64) -> String {
 }
 
 /// A count with its noun, which gets an `s` unless there is one.
-pub fn counted(count: u64, noun: &str) -> String {
+pub(crate) fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count_text(count))
 }
 
 /// A number of classes.
-pub fn classes(count: usize) -> String {
+pub(crate) fn classes(count: usize) -> String {
     let plural = if count == 1 { "class" } else { "classes" };
     format!("{} {plural}", count_text(count as u64))
 }
 
 /// A duration in its two largest units.
-pub fn seconds_text(seconds: f64) -> String {
+pub(crate) fn seconds_text(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
         _ if seconds < 9.95 => format!("{:.1} s", seconds.max(0.0)),

@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::unique;
 
 /// Writes a file whole, with the directory it is to be in: who opens it sees all of it, or what was there before. `flag` is for messages.
-pub fn write(flag: &str, path: &Path, content: &[u8]) -> Result<()> {
+pub(crate) fn write(flag: &str, path: &Path, content: &[u8]) -> Result<()> {
     let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     directory
         .map_or(Ok(()), fs::create_dir_all)
@@ -50,12 +50,12 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Reads a file whole.
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
 /// Writes a line over the one before it. Who reads it meanwhile never finds it empty.
-pub fn write_line(path: &Path, line: &str) -> io::Result<()> {
+pub(crate) fn write_line(path: &Path, line: &str) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options
         .write(true)

@@ -3,10 +3,10 @@
 //! Arguments come in: [`flags`] are what the user typed, [`settings`] one checked value made of them, and a verb opens the stores and calls a
 //! stage. Progress, messages, a summary and an exit code go out.
 
-pub mod file;
-pub mod flags;
-pub mod progress;
-pub mod run;
-pub mod scheduler;
-pub mod settings;
-pub mod verbs;
+pub(crate) mod file;
+pub(crate) mod flags;
+pub(crate) mod progress;
+pub(crate) mod run;
+pub(crate) mod scheduler;
+pub(crate) mod settings;
+pub(crate) mod verbs;

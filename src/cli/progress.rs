@@ -19,7 +19,7 @@ const FILE_INTERVAL: Duration = Duration::from_secs(3);
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub(crate) enum Show {
     /// A bar that is redrawn.
     Bar,
     /// A line every ten seconds.
@@ -29,7 +29,7 @@ pub enum Show {
 }
 
 /// Shows counters until dropped, and keeps their history.
-pub struct Reporter {
+pub(crate) struct Reporter {
     ended: Arc<AtomicBool>,
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -37,7 +37,7 @@ pub struct Reporter {
 
 impl Reporter {
     /// Starts showing. The file, if one is named, gets a line `N/M` every three seconds and at the end: bytes done, of how many.
-    pub fn start(show: Show, counters: &Arc<Counters>, file: Option<PathBuf>) -> Self {
+    pub(crate) fn start(show: Show, counters: &Arc<Counters>, file: Option<PathBuf>) -> Self {
         let [ended, done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         counters.log_shards(show == Show::Log);
         let (counters, end, whole) = (Arc::clone(counters), Arc::clone(&ended), Arc::clone(&done));
@@ -71,7 +71,7 @@ impl Reporter {
     }
 
     /// Ends showing; whether all there was to do is done.
-    pub fn end(self, done: bool) {
+    pub(crate) fn end(self, done: bool) {
         self.done.store(done, Ordering::Relaxed);
     }
 }

@@ -53,7 +53,7 @@ const FAMILIES: [Family; 5] = [
 
 /// This worker: by `--worker K/N`, or else by a scheduler's variables, which `variable` gives, with the number of workers from them or
 /// from `--workers N`. Nothing said and no scheduler: the only worker.
-pub fn worker(
+pub(crate) fn worker(
     flag: Option<&str>,
     workers: Option<usize>,
     variable: impl Fn(&str) -> Option<String>,

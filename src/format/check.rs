@@ -12,7 +12,7 @@ use crate::model::recipe::Names;
 use crate::model::record::{FieldRecord, ShardRecord};
 
 /// Reads a shard, unpacked, and compares it with its record to the letter. Damage goes to `watch`; an error is a failed read.
-pub fn check(
+pub(crate) fn check(
     layout: &dyn Layout,
     names: &Names,
     shard: &mut Scanner<'_>,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// Object it was found in.
     pub object: String,
@@ -30,7 +31,7 @@ pub struct Finding {
 
 impl Finding {
     /// A finding about an object.
-    pub fn new(object: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn new(object: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             object: object.into(),
             sample: None,
@@ -44,28 +45,28 @@ impl Finding {
 
     /// In which sample.
     #[must_use]
-    pub fn sample(mut self, key: impl Into<String>) -> Self {
+    pub(crate) fn sample(mut self, key: impl Into<String>) -> Self {
         self.sample = Some(key.into());
         self
     }
 
     /// In which field.
     #[must_use]
-    pub fn field(mut self, name: impl Into<String>) -> Self {
+    pub(crate) fn field(mut self, name: impl Into<String>) -> Self {
         self.field = Some(name.into());
         self
     }
 
     /// At which bytes.
     #[must_use]
-    pub fn range(mut self, from: u64, to: u64) -> Self {
+    pub(crate) fn range(mut self, from: u64, to: u64) -> Self {
         self.range = Some([from, to]);
         self
     }
 
     /// What was expected and what is there.
     #[must_use]
-    pub fn values(mut self, expected: impl ToString, actual: impl ToString) -> Self {
+    pub(crate) fn values(mut self, expected: impl ToString, actual: impl ToString) -> Self {
         self.expected = Some(expected.to_string());
         self.actual = Some(actual.to_string());
         self

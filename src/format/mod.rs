@@ -4,12 +4,12 @@
 //! and one line in [`RecipeLayout::layout`]. A layout is its packer: checking a shard is packing it again from its record into an [`Out`]
 //! that compares instead of writing, see [`check`](check::check).
 
-pub mod check;
-pub mod compress;
+pub(crate) mod check;
+pub(crate) mod compress;
 mod finding;
 mod parquet;
 mod tar;
-pub mod tfrecord;
+pub(crate) mod tfrecord;
 
 use std::io::{self, Read};
 
@@ -24,7 +24,7 @@ use crate::model::sample::{NO_PATH, Sample, SourcePath};
 pub use crate::format::finding::Finding;
 
 /// What the shards of a recipe are like.
-pub trait RecipeLayout {
+pub(crate) trait RecipeLayout {
     /// The layout of its shards.
     fn layout(&self) -> Box<dyn Layout>;
     /// What names of shards end in, after the dot.
@@ -63,7 +63,7 @@ impl RecipeLayout for Recipe {
 }
 
 /// A field's content.
-pub enum Body<'a> {
+pub(crate) enum Body<'a> {
     /// All of it.
     Bytes {
         /// The content.
@@ -89,7 +89,7 @@ pub enum Body<'a> {
 
 impl<'a> Body<'a> {
     /// Content whose checksum is not known yet.
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Body::Bytes {
             bytes,
             crc32: crc32fast::hash(bytes),
@@ -97,7 +97,7 @@ impl<'a> Body<'a> {
     }
 
     /// Length in bytes.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         match self {
             Body::Bytes { bytes, .. } => bytes.len() as u64,
             Body::Stream { size, .. } | Body::Recorded { size, .. } => *size,
@@ -107,7 +107,7 @@ impl<'a> Body<'a> {
 
 /// What a layout may know of a sample besides the content of its files.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub(crate) struct About<'a> {
     /// Unique over the dataset.
     pub key: &'a str,
     /// Class number, 0-based.
@@ -124,7 +124,7 @@ pub struct About<'a> {
 
 impl<'a> About<'a> {
     /// What is known of a sample, and of its image if that was looked at.
-    pub fn of(
+    pub(crate) fn of(
         sample: &'a Sample,
         split: &'a str,
         image: Option<ImageInfo>,
@@ -141,7 +141,7 @@ impl<'a> About<'a> {
     }
 
     /// What the record of a packed sample says.
-    pub fn recorded(row: &'a SampleRecord, split: &'a str, names: &'a Names) -> Self {
+    pub(crate) fn recorded(row: &'a SampleRecord, split: &'a str, names: &'a Names) -> Self {
         Self {
             key: &row.key,
             label: row.label,
@@ -153,7 +153,7 @@ impl<'a> About<'a> {
     }
 
     /// Name of the sample's class.
-    pub fn class(&self) -> &'a str {
+    pub(crate) fn class(&self) -> &'a str {
         let class = self.names.classes.get(self.label as usize);
         class.map_or("", String::as_str)
     }
@@ -161,7 +161,7 @@ impl<'a> About<'a> {
 
 /// Where in a shard something is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot<'a> {
+pub(crate) struct Spot<'a> {
     /// What it is: `header`, `padding`, `content` …
     pub what: &'static str,
     /// Number of the sample in the shard; `None` for what belongs to no sample.
@@ -171,7 +171,7 @@ pub struct Spot<'a> {
 }
 
 /// Where a packer writes: a new shard, or one that is there and is compared with what would be written.
-pub trait Out {
+pub(crate) trait Out {
     /// Writes what the layout puts around contents.
     fn frame(&mut self, spot: Spot<'_>, bytes: &[u8]) -> Result<()>;
     /// Writes a content and shows it piece by piece to `pass`; gives its CRC-32.
@@ -187,7 +187,7 @@ pub trait Out {
 
 /// Where a packed sample ended up in its shard.
 #[derive(Debug)]
-pub struct PlacedSample {
+pub(crate) struct PlacedSample {
     /// First byte of the sample, framing included.
     pub offset: u64,
     /// Bytes from there to the next sample.
@@ -197,7 +197,7 @@ pub struct PlacedSample {
 }
 
 /// Writes one shard.
-pub trait Packer {
+pub(crate) trait Packer {
     /// Appends a sample with the fields that were read; those that the layout makes are added.
     fn append(
         &mut self,
@@ -215,7 +215,7 @@ pub trait Packer {
 
 /// A field that was written later than its sample.
 #[derive(Debug)]
-pub struct LateField {
+pub(crate) struct LateField {
     /// Number of the sample in the shard.
     pub sample: usize,
     /// Where its content is.
@@ -223,7 +223,7 @@ pub struct LateField {
 }
 
 /// Learns what a check reads and finds.
-pub trait Watch {
+pub(crate) trait Watch {
     /// A piece of the content of field `field` of sample `sample`, in order.
     fn piece(&mut self, sample: usize, field: usize, piece: &[u8]);
     /// The content of a field was read to its end.
@@ -236,7 +236,7 @@ pub trait Watch {
 const HELD_BYTES: usize = 4 << 20;
 
 /// Learns what a walk through a shard that nobody recorded meets.
-pub trait Visit {
+pub(crate) trait Visit {
     /// A sample, in shard order; and the name of its class, where the shard says it. Its label is
     /// [`NO_LABEL`](crate::model::record::NO_LABEL) where the shard says no number.
     fn sample(&mut self, row: SampleRecord, class: Option<String>);
@@ -247,7 +247,7 @@ pub trait Visit {
 }
 
 /// One way to lay samples out in a shard.
-pub trait Layout: Send + Sync {
+pub(crate) trait Layout: Send + Sync {
     /// File name extension without the dot.
     fn extension(&self) -> &'static str;
     /// What is too large for it.

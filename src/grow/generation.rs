@@ -25,7 +25,7 @@ use crate::store::Sink;
 use crate::grow::options::{Growth, OnChange};
 
 /// What is to be done about a source that was compared with what is published.
-pub enum NextGeneration {
+pub(crate) enum NextGeneration {
     /// Nothing: it is as it was, or too few samples are new.
     Unchanged(Changes),
     /// This plan is to be packed.
@@ -34,7 +34,7 @@ pub enum NextGeneration {
 
 /// What a source is compared with.
 #[derive(Clone, Copy)]
-pub struct Published<'a> {
+pub(crate) struct Published<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
     /// What is published of it.
@@ -50,7 +50,7 @@ pub struct Published<'a> {
 ///
 /// A source that the published shards have no place for, or in which samples changed or are gone, where `growth` does not say what is to
 /// become of them.
-pub fn grow(
+pub(crate) fn grow(
     published: Published<'_>,
     mut ordered: Ordered,
     new_classes: Vec<String>,
@@ -180,7 +180,7 @@ fn next_plan(
 
 /// Whether all samples of an unfinished plan are as they were when it was made, so that it can be finished. The whole run is to stay within
 /// `memory` bytes.
-pub fn still_holds(
+pub(crate) fn still_holds(
     sink: &dyn Sink,
     stored: &Stored,
     ordered: &Ordered,
@@ -197,7 +197,7 @@ pub fn still_holds(
 }
 
 /// The plan of a destination where a plan was stored and nothing published, whose place this one takes.
-pub fn start_over(newest: &Plan, ordered: Ordered) -> Result<Draft> {
+pub(crate) fn start_over(newest: &Plan, ordered: Ordered) -> Result<Draft> {
     let next = NextPlan {
         generation: newest.generation + 1,
         splits: ordered.splits().to_vec(),

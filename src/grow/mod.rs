@@ -4,9 +4,9 @@
 //! that there is nothing to do. Nothing is written here.
 
 mod compare;
-pub mod generation;
+pub(crate) mod generation;
 mod numbering;
-pub mod options;
+pub(crate) mod options;
 mod places;
-pub mod removals;
+pub(crate) mod removals;
 mod shards;

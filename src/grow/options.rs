@@ -4,7 +4,7 @@ use crate::grow::removals::AllowedRemovals;
 
 /// What happens to shards whose samples changed or went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnChange {
+pub(crate) enum OnChange {
     /// The source is refused.
     #[default]
     Refuse,
@@ -16,7 +16,7 @@ pub enum OnChange {
 
 /// How to go on from a published dataset.
 #[derive(Clone, Debug, Default)]
-pub struct Growth {
+pub(crate) struct Growth {
     /// What happens to shards whose samples changed or went.
     pub on_change: OnChange,
     /// Fewer new samples than this wait for more.

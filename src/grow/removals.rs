@@ -12,7 +12,7 @@ use crate::model::sample::{Sample, SourcePath};
 
 /// What may be gone.
 #[derive(Clone, Debug, Default)]
-pub struct AllowedRemovals {
+pub(crate) struct AllowedRemovals {
     /// Most samples, of those of all splits that are not named.
     pub samples: Share,
     /// Splits of which everything may be gone.
@@ -43,7 +43,7 @@ impl Tally {
 
 /// What is gone, by split and class.
 #[derive(Clone, Debug, Default)]
-pub struct Removals {
+pub(crate) struct Removals {
     splits: BTreeMap<String, Tally>,
     classes: BTreeMap<u32, Tally>,
     paths: First<SourcePath>,
@@ -51,7 +51,7 @@ pub struct Removals {
 
 impl Removals {
     /// Counts a published sample of a split, and whether it is gone.
-    pub fn count(&mut self, split: &str, sample: &Sample, gone: bool) {
+    pub(crate) fn count(&mut self, split: &str, sample: &Sample, gone: bool) {
         let tally = Tally {
             published: 1,
             gone: u64::from(gone),
@@ -67,13 +67,13 @@ impl Removals {
     }
 
     /// Counts the samples of a split of which only the number is known.
-    pub fn count_split(&mut self, split: &str, published: u64, gone: u64) {
+    pub(crate) fn count_split(&mut self, split: &str, published: u64, gone: u64) {
         let tally = Tally { published, gone };
         self.splits.entry(split.to_owned()).or_default().add(tally);
     }
 
     /// Counts what was counted elsewhere.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         for (split, tally) in other.splits {
             self.splits.entry(split).or_default().add(tally);
         }
@@ -84,12 +84,12 @@ impl Removals {
     }
 
     /// The files that are gone, where they are known.
-    pub fn paths(&self) -> &First<SourcePath> {
+    pub(crate) fn paths(&self) -> &First<SourcePath> {
         &self.paths
     }
 
     /// Classes all of whose samples are gone: the number of each, and how many samples it had.
-    pub fn emptied_classes(&self) -> impl Iterator<Item = (u32, u64)> {
+    pub(crate) fn emptied_classes(&self) -> impl Iterator<Item = (u32, u64)> {
         let all = |(_, tally): &(&u32, &Tally)| tally.gone == tally.published;
         let classes = self.classes.iter().filter(all);
         classes.map(|(class, tally)| (*class, tally.gone))
@@ -97,7 +97,7 @@ impl Removals {
 
     /// Refuses what is gone without a word of the user. `here` is the dataset for the message, `left` gives the number of samples that the
     /// source has of a split now, and `classes` are class names by label.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         here: &dyn std::fmt::Display,
         allowed: &AllowedRemovals,

@@ -222,6 +222,7 @@ impl Conversion {
 
 /// What there is after a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Converted {
     /// Samples in the dataset.
     pub samples: u64,

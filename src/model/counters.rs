@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::model::history::{History, Phase, Point};
 
 /// Time between two points of a history at first, and between two looks at the counters.
-pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Points of a history at most. When there are more, every second one is dropped and the next ones come half as often.
 const POINTS: usize = 240;
 
@@ -35,7 +35,7 @@ impl Default for Past {
 
 /// Counts what happens; shared by all threads.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     samples: AtomicU64,
     bytes: AtomicU64,
     shards: AtomicU64,
@@ -55,7 +55,7 @@ pub struct Counters {
 
 /// What [`Counters`] stand at.
 #[derive(Clone, Copy, Debug)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Samples done in this stage, and how many there are to do.
     pub samples: u64,
     /// Samples to do.
@@ -82,7 +82,7 @@ pub struct Counts {
 
 impl Counters {
     /// What they stand at now.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counts {
             samples: load(&self.samples),
@@ -100,12 +100,12 @@ impl Counters {
     }
 
     /// Whether each finished shard gets a line in the log.
-    pub fn log_shards(&self, wanted: bool) {
+    pub(crate) fn log_shards(&self, wanted: bool) {
         self.logs_shards.store(wanted, Ordering::Relaxed);
     }
 
     /// Names what is being done and how much of it there is; counts start again. The same name again goes on with that phase.
-    pub fn begin(&self, stage: &'static str, samples: u64, bytes: u64, shards: u64) {
+    pub(crate) fn begin(&self, stage: &'static str, samples: u64, bytes: u64, shards: u64) {
         let mut past = self.past();
         self.settle(&mut past);
         let began = past.began.elapsed().as_secs_f64();
@@ -168,7 +168,7 @@ impl Counters {
     }
 
     /// Remembers how far the run is, if it is time to; for a thread that calls this often.
-    pub fn remember(&self) {
+    pub(crate) fn remember(&self) {
         let mut past = self.past();
         if past.began.elapsed() < past.due {
             return;
@@ -187,7 +187,7 @@ impl Counters {
     }
 
     /// The run so far.
-    pub fn history(&self) -> History {
+    pub(crate) fn history(&self) -> History {
         let past = self.past();
         let now = self.point(&past);
         let mut history = past.history.clone();
@@ -203,7 +203,7 @@ impl Counters {
     }
 
     /// Bytes done and to do in all phases so far, for schedulers: the first is never the larger one.
-    pub fn done_of(&self) -> (u64, u64) {
+    pub(crate) fn done_of(&self) -> (u64, u64) {
         let history = self.history();
         history.phases.iter().fold((0, 0), |(done, of), phase| {
             (done + phase.bytes.min(phase.of_bytes), of + phase.of_bytes)
@@ -211,18 +211,18 @@ impl Counters {
     }
 
     /// A sample of so many bytes is done.
-    pub fn sample(&self, bytes: u64) {
+    pub(crate) fn sample(&self, bytes: u64) {
         self.samples.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Bytes were read, of no sample in particular.
-    pub fn read(&self, bytes: u64) {
+    pub(crate) fn read(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A shard is done.
-    pub fn shard(&self, name: &str, bytes: u64, samples: u64) {
+    pub(crate) fn shard(&self, name: &str, bytes: u64, samples: u64) {
         self.shards.fetch_add(1, Ordering::Relaxed);
         if self.logs_shards.load(Ordering::Relaxed) {
             tracing::info!(shard = name, bytes, samples, "shard done");
@@ -230,42 +230,42 @@ impl Counters {
     }
 
     /// A sample was left out.
-    pub fn skip(&self) {
+    pub(crate) fn skip(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A sample was found that stops publication.
-    pub fn refuse(&self) {
+    pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many files were listed.
-    pub fn listed(&self, files: u64) {
+    pub(crate) fn listed(&self, files: u64) {
         self.listed.fetch_add(files, Ordering::Relaxed);
     }
 
     /// A request is made again.
-    pub fn retry(&self) {
+    pub(crate) fn retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A server asked for fewer requests.
-    pub fn push_back(&self) {
+    pub(crate) fn push_back(&self) {
         self.push_backs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A slow read was asked for a second time.
-    pub fn hedge(&self) {
+    pub(crate) fn hedge(&self) {
         self.hedges.fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many network reads may be in flight now.
-    pub fn reads_allowed(&self, reads: usize) {
+    pub(crate) fn reads_allowed(&self, reads: usize) {
         self.reads.store(reads as u64, Ordering::Relaxed);
     }
 
     /// Requests made again, those of them that the server pushed back, and reads asked for twice, of the whole run.
-    pub fn again(&self) -> (u64, u64, u64) {
+    pub(crate) fn again(&self) -> (u64, u64, u64) {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (
             load(&self.retries),
@@ -275,12 +275,12 @@ impl Counters {
     }
 
     /// Bytes done in this stage.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// Name of the stage under way.
-    pub fn stage(&self) -> String {
+    pub(crate) fn stage(&self) -> String {
         let past = self.past();
         past.history
             .phases

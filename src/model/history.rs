@@ -7,7 +7,7 @@ use crate::base::units::count_text;
 /// How a source differs from what is published of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Changes {
+pub(crate) struct Changes {
     /// Samples that are not published.
     pub new: u64,
     /// Samples with another size, version, label or other fields than when they were packed.
@@ -28,7 +28,7 @@ pub struct Changes {
 
 impl Changes {
     /// What there is any of, with what to call it.
-    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("new", self.new),
             ("changed", self.changed),
@@ -44,7 +44,7 @@ impl Changes {
     }
 
     /// For people, in one line.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let parts: Vec<String> = self
             .counts()
             .map(|(what, count)| format!("{what} {}", count_text(count)))
@@ -58,7 +58,7 @@ impl Changes {
 
 /// What had been done by a moment of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// Seconds since the run began.
     pub seconds: f64,
     /// Samples done.
@@ -71,7 +71,7 @@ pub struct Point {
 
 /// A stage of a run: what was done in it, of how much.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
+pub(crate) struct Phase {
     /// What was done.
     pub name: String,
     /// Seconds from the run's beginning to this phase's.
@@ -94,7 +94,7 @@ pub struct Phase {
 
 /// A run over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct History {
+pub(crate) struct History {
     /// Its stages, one after the other.
     #[serde(default)]
     pub phases: Vec<Phase>,
@@ -105,7 +105,7 @@ pub struct History {
 
 /// How a run was set up: what was asked for, and what was settled on when nothing was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Version of the program.
     pub version: String,
     /// Cores kept busy.

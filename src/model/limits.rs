@@ -2,7 +2,7 @@
 
 /// What is too large for a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Largest content of any field in bytes, and why.
     pub field: (u64, &'static str),
     /// Largest content of a field besides the image in bytes, and why; at most that of any.
@@ -13,7 +13,7 @@ pub struct Limits {
 
 impl Limits {
     /// Only single fields can be too large, whatever they hold.
-    pub fn of_fields(bytes: u64, why: &'static str) -> Self {
+    pub(crate) fn of_fields(bytes: u64, why: &'static str) -> Self {
         Self {
             field: (bytes, why),
             sidecar: (bytes, why),
@@ -22,7 +22,7 @@ impl Limits {
     }
 
     /// Says why there is no place for a file of so many bytes, the image of its sample or another one; `None` where there is.
-    pub fn refuse(&self, bytes: u64, image: bool) -> Option<String> {
+    pub(crate) fn refuse(&self, bytes: u64, image: bool) -> Option<String> {
         let (most, why) = match image {
             true => self.field,
             false => self.sidecar,
@@ -31,7 +31,7 @@ impl Limits {
     }
 
     /// The same for files that together have so many bytes, none of which is too large by itself.
-    pub fn refuse_together(&self, bytes: u64) -> Option<String> {
+    pub(crate) fn refuse_together(&self, bytes: u64) -> Option<String> {
         let (most, why) = self.sample;
         (bytes > most).then(|| format!("{bytes} bytes in all files of the sample; {why}"))
     }

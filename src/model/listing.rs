@@ -8,7 +8,7 @@ use crate::model::sample::{FilePath, SourcePath, Version};
 
 /// Everything a source holds below its root.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// Directories with their files, sorted by path; the root's path is empty. Empty directories are there too.
     pub dirs: Vec<Dir>,
     /// Hidden files and directories passed over.
@@ -19,14 +19,14 @@ pub struct Listing {
 
 impl Listing {
     /// Number of files listed.
-    pub fn files(&self) -> u64 {
+    pub(crate) fn files(&self) -> u64 {
         self.dirs.iter().map(|dir| dir.len() as u64).sum()
     }
 }
 
 /// Why a source is refused; each kind has one remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProblemKind {
+pub(crate) enum ProblemKind {
     /// A file or directory that cannot be read.
     Unreadable,
     /// A symbolic link that leads to a directory it lies in.
@@ -49,7 +49,7 @@ pub enum ProblemKind {
 
 impl ProblemKind {
     /// Heading and remedy for a list of such problems.
-    pub fn explain(self) -> (&'static str, &'static str) {
+    pub(crate) fn explain(self) -> (&'static str, &'static str) {
         match self {
             ProblemKind::Unreadable => (
                 "cannot be read",
@@ -93,7 +93,7 @@ impl ProblemKind {
 
 /// One offender.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// What sort of problem it is.
     pub kind: ProblemKind,
     /// The file or directory.
@@ -104,7 +104,11 @@ pub struct Problem {
 
 impl Problem {
     /// A problem of `kind` at `path`; `detail` follows the path when it is told.
-    pub fn new(kind: ProblemKind, path: impl Into<SourcePath>, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        kind: ProblemKind,
+        path: impl Into<SourcePath>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self {
             kind,
             path: path.into(),
@@ -114,7 +118,7 @@ impl Problem {
 }
 
 /// Renders problems, grouped by kind: the number of each, its remedy, and the first of them.
-pub fn render(problems: &mut [Problem]) -> String {
+pub(crate) fn render(problems: &mut [Problem]) -> String {
     problems.sort();
     let mut out = String::new();
     for group in problems.chunk_by(|a, b| a.kind == b.kind) {
@@ -130,7 +134,7 @@ pub fn render(problems: &mut [Problem]) -> String {
 
 /// One directory and the files directly in it.
 #[derive(Debug, Default)]
-pub struct Dir {
+pub(crate) struct Dir {
     /// Path below the source's root by which its files are grouped, keyed and labelled.
     pub path: Vec<u8>,
     /// Where its files are opened, if that is another path: what lies in an archive counts as if it had been unpacked.
@@ -155,7 +159,7 @@ impl File {
 
 /// A listed file.
 #[derive(Clone, Copy, Debug)]
-pub struct FileRef<'a> {
+pub(crate) struct FileRef<'a> {
     /// File name without its directory.
     pub name: &'a [u8],
     /// Length in bytes.
@@ -171,7 +175,7 @@ enum RawVersion<'a> {
 
 impl FileRef<'_> {
     /// State of the file when it was listed.
-    pub fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         match self.version {
             RawVersion::Time(ns) => Version::Mtime(ns),
             RawVersion::Tag(tag) => Version::ETag(String::from_utf8_lossy(tag).into_owned()),
@@ -179,7 +183,7 @@ impl FileRef<'_> {
     }
 
     /// Gives `to` everything that is known of the file, so that two files give the same only if they are in the same state.
-    pub fn describe(&self, to: &mut impl FnMut(&[u8])) {
+    pub(crate) fn describe(&self, to: &mut impl FnMut(&[u8])) {
         to(&(self.name.len() as u64).to_le_bytes());
         to(self.name);
         to(&self.size.to_le_bytes());
@@ -198,7 +202,7 @@ impl FileRef<'_> {
 
 impl Dir {
     /// An empty directory at `path` below the root.
-    pub fn new(path: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn new(path: impl Into<Vec<u8>>) -> Self {
         Self {
             path: path.into(),
             ..Self::default()
@@ -207,7 +211,7 @@ impl Dir {
 
     /// Adds a file; false when it does not fit (64 KiB a name or tag, 4 GiB of names a directory).
     #[must_use]
-    pub fn push(&mut self, name: &[u8], size: u64, version: &Version) -> bool {
+    pub(crate) fn push(&mut self, name: &[u8], size: u64, version: &Version) -> bool {
         let (Ok(at), Ok(name_len)) = (u32::try_from(self.arena.len()), u16::try_from(name.len()))
         else {
             return false;
@@ -235,7 +239,7 @@ impl Dir {
 
     /// Takes over the files of another part of the same directory.
     #[must_use]
-    pub fn append(&mut self, other: Dir) -> bool {
+    pub(crate) fn append(&mut self, other: Dir) -> bool {
         if self.is_empty() {
             let path = std::mem::take(&mut self.path);
             let opened_at = self.opened_at.take();
@@ -253,17 +257,17 @@ impl Dir {
     }
 
     /// Number of files.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 
     /// Whether no file lies directly in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
     /// The file at `index`.
-    pub fn file(&self, index: usize) -> FileRef<'_> {
+    pub(crate) fn file(&self, index: usize) -> FileRef<'_> {
         let file = self.files[index];
         let (name, rest) = self.arena[file.at as usize..].split_at(usize::from(file.name));
         let version = match file.tag {
@@ -278,13 +282,13 @@ impl Dir {
     }
 
     /// The path that the file at `index` is opened by, below the root.
-    pub fn path_of(&self, index: usize) -> FilePath {
+    pub(crate) fn path_of(&self, index: usize) -> FilePath {
         let dir = self.opened_at.as_ref().unwrap_or(&self.path);
         FilePath::below(dir, self.file(index).name)
     }
 
     /// Sorts the files by the given comparison of their names and gives spare memory back.
-    pub fn sort_by(&mut self, compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering) {
+    pub(crate) fn sort_by(&mut self, compare: impl Fn(&[u8], &[u8]) -> std::cmp::Ordering) {
         let arena = &self.arena;
         let name = |f: &File| &arena[f.at as usize..f.at as usize + usize::from(f.name)];
         self.files
@@ -293,13 +297,13 @@ impl Dir {
     }
 
     /// Gives spare memory back.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.files.shrink_to_fit();
         self.arena.shrink_to_fit();
     }
 
     /// Keeps the files whose name satisfies `keep`; returns how many went.
-    pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) -> u64 {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) -> u64 {
         let before = self.files.len();
         let arena = &self.arena;
         self.files

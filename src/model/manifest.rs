@@ -15,19 +15,19 @@ use crate::model::record::Remark;
 use crate::model::version;
 
 /// Where everything lies that readers of the dataset do not need.
-pub const STATE: &str = "_shardpack";
+pub(crate) const STATE: &str = "_shardpack";
 /// Where the snapshots lie: every manifest there was.
-pub const SNAPSHOT_DIR: &str = "_shardpack/snapshots";
+pub(crate) const SNAPSHOT_DIR: &str = "_shardpack/snapshots";
 /// Name of the manifest below the destination.
-pub const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 /// Numbers that a snapshot can have: adding to them does not overflow.
 const SNAPSHOTS: std::ops::RangeInclusive<u64> = 1..=u64::MAX / 2;
 /// Value of [`Manifest::kind`].
-pub const MANIFEST_KIND: &str = "shardpack-manifest";
+pub(crate) const MANIFEST_KIND: &str = "shardpack-manifest";
 
 /// One published shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShardEntry {
+pub(crate) struct ShardEntry {
     /// Name below the destination.
     pub name: String,
     /// Samples in it.
@@ -57,7 +57,7 @@ impl ShardEntry {}
 
 /// One file that describes shards to a reader of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct IndexFile {
+pub(crate) struct IndexFile {
     /// Name of the index, as `--index` takes it.
     pub reader: String,
     /// Name of the file below the destination.
@@ -70,7 +70,7 @@ pub struct IndexFile {
 
 /// One split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SplitEntry {
+pub(crate) struct SplitEntry {
     /// Its name.
     pub name: String,
     /// Samples in all its shards.
@@ -83,7 +83,7 @@ pub struct SplitEntry {
 
 /// A published dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     /// Always `shardpack-manifest`.
     pub kind: String,
     /// Version of this form, 1.
@@ -116,7 +116,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// All shards with their split's name.
-    pub fn shards(&self) -> impl Iterator<Item = (&str, &ShardEntry)> {
+    pub(crate) fn shards(&self) -> impl Iterator<Item = (&str, &ShardEntry)> {
         self.splits.iter().flat_map(|split| {
             split
                 .shards
@@ -126,12 +126,12 @@ impl Manifest {
     }
 
     /// Digest of the plan that a shard was packed under.
-    pub fn plan_of<'a>(&'a self, shard: &'a ShardEntry) -> &'a str {
+    pub(crate) fn plan_of<'a>(&'a self, shard: &'a ShardEntry) -> &'a str {
         shard.plan.as_deref().unwrap_or(&self.plan)
     }
 
     /// Digests of the plans that anything of it was made under, its own among them.
-    pub fn plan_digests(&self) -> HashSet<&str> {
+    pub(crate) fn plan_digests(&self) -> HashSet<&str> {
         let of_shards = self.shards().map(|(_, shard)| self.plan_of(shard));
         of_shards.chain([self.plan.as_str()]).collect()
     }
@@ -153,7 +153,7 @@ impl Manifest {
     }
 
     /// Names of its reader indexes: those of the recipe and those that were added.
-    pub fn readers(&self) -> Vec<String> {
+    pub(crate) fn readers(&self) -> Vec<String> {
         let added = self.indexes.iter().map(|file| &file.reader);
         let mut names: Vec<String> = self.recipe.indexes.iter().chain(added).cloned().collect();
         names.sort();
@@ -162,7 +162,7 @@ impl Manifest {
     }
 
     /// The file's bytes.
-    pub fn encode(&self) -> Result<Vec<u8>> {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
         text.push(b'\n');
@@ -171,7 +171,7 @@ impl Manifest {
 
     /// Reads a manifest; `name` is for messages. Names that leave the destination, or a terminal would act on, are refused, and so is what
     /// a later version wrote: the latter is no damage.
-    pub fn decode(name: &str, text: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(name: &str, text: &[u8]) -> Result<Self> {
         version::MANIFEST.check(name, text)?;
         let bad =
             |what: String| Error::new(Kind::Damage, format!("{name}: not a manifest: {what}"));
@@ -201,12 +201,12 @@ impl Manifest {
 }
 
 /// Name of a snapshot below the destination.
-pub fn snapshot_name(number: u64) -> String {
+pub(crate) fn snapshot_name(number: u64) -> String {
     format!("{SNAPSHOT_DIR}/{number:08}.json")
 }
 
 /// The number of the snapshot of this name, if it is the name of one.
-pub fn snapshot_number(name: &str) -> Option<u64> {
+pub(crate) fn snapshot_number(name: &str) -> Option<u64> {
     let number = name.strip_suffix(".json")?.rsplit('/').next()?;
     let number = number.parse().ok()?;
     (snapshot_name(number) == name).then_some(number)

@@ -3,16 +3,16 @@
 //! Values, with the form that they have on the wire, and what a run adds to while it goes on: its counters and the file of `--problems`. No
 //! source and no destination is touched here.
 
-pub mod counters;
-pub mod history;
-pub mod limits;
-pub mod listing;
-pub mod manifest;
-pub mod name;
-pub mod offenders;
-pub mod policy;
-pub mod problems;
-pub mod recipe;
-pub mod record;
-pub mod sample;
-pub mod version;
+pub(crate) mod counters;
+pub(crate) mod history;
+pub(crate) mod limits;
+pub(crate) mod listing;
+pub(crate) mod manifest;
+pub(crate) mod name;
+pub(crate) mod offenders;
+pub(crate) mod policy;
+pub(crate) mod problems;
+pub(crate) mod recipe;
+pub(crate) mod record;
+pub(crate) mod sample;
+pub(crate) mod version;

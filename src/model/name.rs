@@ -10,9 +10,9 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
 
 /// Directory of the shards that this program cuts.
-pub const SHARD_DIR: &str = "data";
+pub(crate) const SHARD_DIR: &str = "data";
 /// Directory of their records.
-pub const RECORD_DIR: &str = "index";
+pub(crate) const RECORD_DIR: &str = "index";
 
 /// A relative, `/`-separated name below a destination: no part of it is empty, `.` or `..`, and it has no control characters. Manifests, plans
 /// and records are not believed: what they name is read into this.
@@ -35,7 +35,7 @@ impl ObjectName {
 }
 
 /// Refuses what is no [`ObjectName`].
-pub fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let ok = !name.is_empty()
         && !name.chars().any(char::is_control)
         && name

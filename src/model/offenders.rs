@@ -9,11 +9,11 @@ use crate::base::units::count_text;
 use crate::model::sample::SourcePath;
 
 /// How many of a kind are named.
-pub const NAMED: usize = 20;
+pub(crate) const NAMED: usize = 20;
 
 /// A file or sample, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Offender {
+pub(crate) struct Offender {
     /// The file.
     pub path: SourcePath,
     /// What is wrong with it.
@@ -22,7 +22,7 @@ pub struct Offender {
 
 /// The number of some things, and the first [`NAMED`] of them in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct First<T> {
+pub(crate) struct First<T> {
     count: u64,
     first: BTreeSet<T>,
 }
@@ -38,13 +38,13 @@ impl<T> Default for First<T> {
 
 impl<T: Ord> First<T> {
     /// Counts one more.
-    pub fn push(&mut self, item: T) {
+    pub(crate) fn push(&mut self, item: T) {
         self.count += 1;
         self.keep(item);
     }
 
     /// Counts those that were counted elsewhere.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.count += other.count;
         other.first.into_iter().for_each(|item| self.keep(item));
     }
@@ -60,22 +60,22 @@ impl<T: Ord> First<T> {
     }
 
     /// How many there are.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// The first of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter()
     }
 
     /// Line after line what `text` says of the first of them, each after `indent`, and how many more there are.
-    pub fn lines(&self, indent: &str, text: impl Fn(&T) -> String) -> String {
+    pub(crate) fn lines(&self, indent: &str, text: impl Fn(&T) -> String) -> String {
         let mut out = String::new();
         for item in &self.first {
             out.push_str(&format!("\n{indent}{}", text(item)));
@@ -95,7 +95,7 @@ impl<T: Ord> FromIterator<T> for First<T> {
 }
 
 /// The end of a list of which so many were named; nothing where that is all.
-pub fn and_more(indent: &str, count: u64, named: usize) -> String {
+pub(crate) fn and_more(indent: &str, count: u64, named: usize) -> String {
     match count.saturating_sub(named as u64) {
         0 => String::new(),
         more => format!(

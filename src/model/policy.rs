@@ -16,7 +16,7 @@ pub enum Policy {
 
 /// What to do about one error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Leave the sample out and list it.
     Skip,
     /// Go on reading to find the other offenders, then publish nothing.
@@ -28,7 +28,7 @@ pub enum Verdict {
 impl Policy {
     /// Only a sample that is itself at fault may be skipped: an outage must never look like a smaller dataset.
     /// `skipped` counts the samples left out so far.
-    pub fn judge(&self, error: &Error, skipped: u64) -> Verdict {
+    pub(crate) fn judge(&self, error: &Error, skipped: u64) -> Verdict {
         match (self, error.kind()) {
             (Policy::Skip { at_most }, Kind::Sample) if skipped < *at_most => Verdict::Skip,
             (_, Kind::Sample | Kind::Source) => Verdict::Refuse,

@@ -11,7 +11,7 @@ use crate::model::sample::SourcePath;
 
 /// The file of `--problems`, if there is one: a line for each thing at fault, as they are found.
 #[derive(Clone, Debug, Default)]
-pub struct Problems(Option<Arc<Mutex<Lines>>>);
+pub(crate) struct Problems(Option<Arc<Mutex<Lines>>>);
 
 #[derive(Debug)]
 struct Lines {
@@ -22,7 +22,7 @@ struct Lines {
 
 impl Problems {
     /// Begins the file, which is empty when nothing is at fault.
-    pub fn create(path: &Path) -> Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = fs::File::create(path)
             .map_err(|error| Error::io(format!("--problems {}", path.display()), error))?;
         Ok(Self(Some(Arc::new(Mutex::new(Lines {
@@ -33,7 +33,7 @@ impl Problems {
     }
 
     /// Adds a line: what is wrong, the file, and the rest, none of which breaks the line.
-    pub fn tell(&self, what: &str, path: &SourcePath, rest: &str) {
+    pub(crate) fn tell(&self, what: &str, path: &SourcePath, rest: &str) {
         let Some(lines) = &self.0 else { return };
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = show(rest.as_bytes());
@@ -43,7 +43,7 @@ impl Problems {
     }
 
     /// Ends the file, and tells whether all of it could be written.
-    pub fn end(&self) -> Result<()> {
+    pub(crate) fn end(&self) -> Result<()> {
         let Some(lines) = &self.0 else { return Ok(()) };
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
         let flushed = lines.out.flush();

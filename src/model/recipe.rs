@@ -7,6 +7,7 @@ use crate::model::sample::{Field, SourcePath};
 
 /// The layouts there are, under the names of `--format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Format {
     /// WebDataset: plain ustar tar.
     #[default]
@@ -23,7 +24,7 @@ pub enum Format {
 /// Names of the features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Schema {
+pub(crate) enum Schema {
     /// `image/encoded`, `image/class/label` and the others of slim and the TPU models.
     #[default]
     Imagenet,
@@ -33,7 +34,7 @@ pub enum Schema {
 
 impl Schema {
     /// First label when nothing else is asked for: 0 is background for readers of the ImageNet fields.
-    pub fn label_base(self) -> u32 {
+    pub(crate) fn label_base(self) -> u32 {
         match self {
             Schema::Imagenet => 1,
             Schema::Tfds => 0,
@@ -41,7 +42,7 @@ impl Schema {
     }
 
     /// Feature that holds the image, and the one that holds the label.
-    pub fn features(self) -> (&'static str, &'static str) {
+    pub(crate) fn features(self) -> (&'static str, &'static str) {
         match self {
             Schema::Imagenet => ("image/encoded", "image/class/label"),
             Schema::Tfds => ("image", "label"),
@@ -104,7 +105,7 @@ pub enum Compression {
 
 impl Compression {
     /// What it adds to a shard's file name.
-    pub fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Compression::None => "",
             Compression::Zstd { .. } => ".zst",
@@ -113,7 +114,7 @@ impl Compression {
     }
 
     /// Whether a shard's length unpacked must be known before its first byte is written.
-    pub fn pledges(self) -> bool {
+    pub(crate) fn pledges(self) -> bool {
         matches!(
             self,
             Compression::Zstd {
@@ -137,7 +138,7 @@ impl std::fmt::Display for Compression {
 /// What happens when some samples have a sidecar file and others have not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Missing {
+pub(crate) enum Missing {
     /// The source is refused.
     #[default]
     Fail,
@@ -148,13 +149,13 @@ pub enum Missing {
 }
 
 /// What a field is filled with that a sample does not have.
-pub fn filling(field: &str) -> &'static [u8] {
+pub(crate) fn filling(field: &str) -> &'static [u8] {
     if field == "json" { b"{}" } else { b"" }
 }
 
 /// What is said once for all samples of a dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Names {
+pub(crate) struct Names {
     /// Class names by label.
     pub classes: Vec<String>,
     /// What the classes are called for people, by label; empty when nobody said.
@@ -171,7 +172,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 /// The options that can change a byte of the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     /// Name of the dataset, in its card and reader indexes.
     pub name: String,
     /// Shard layout.
@@ -220,7 +221,7 @@ pub struct Recipe {
 
 impl Recipe {
     /// The fields that a sample is given because others have them.
-    pub fn filled<'n>(&self, fields: &[Field], names: &'n Names) -> Vec<&'n str> {
+    pub(crate) fn filled<'n>(&self, fields: &[Field], names: &'n Names) -> Vec<&'n str> {
         if self.missing != Missing::Fill {
             return Vec::new();
         }

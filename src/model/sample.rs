@@ -13,9 +13,9 @@ use crate::base::buffer::allocated;
 use crate::base::text::{hex, show, unhex};
 
 /// Longest key in bytes; with [`MAX_FIELD_BYTES`] and the dot it fits the 100 bytes of a ustar name.
-pub const MAX_KEY_BYTES: usize = 80;
+pub(crate) const MAX_KEY_BYTES: usize = 80;
 /// Longest field name in bytes.
-pub const MAX_FIELD_BYTES: usize = 19;
+pub(crate) const MAX_FIELD_BYTES: usize = 19;
 
 /// A path as a source, a shard or an index tells it, `/`-separated, of any bytes: for people, for comparing and for indexes. It may say
 /// anything; what is opened is a [`FilePath`].
@@ -26,7 +26,7 @@ pub const MAX_FIELD_BYTES: usize = 19;
 pub struct SourcePath(Vec<u8>);
 
 /// The path of what came from no file.
-pub static NO_PATH: SourcePath = SourcePath(Vec::new());
+pub(crate) static NO_PATH: SourcePath = SourcePath(Vec::new());
 
 impl SourcePath {
     /// A path from its bytes.
@@ -77,7 +77,7 @@ impl fmt::Debug for SourcePath {
 }
 
 /// 64 bits that tell keys apart but for one chance in 2⁶⁴ a pair: the first of its SHA-256, least significant first.
-pub fn key_hash(key: &str) -> u64 {
+pub(crate) fn key_hash(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     u64::from_le_bytes(std::array::from_fn(|i| digest[i]))
 }
@@ -172,7 +172,7 @@ impl fmt::Debug for FilePath {
 
 /// What tells one state of a source file from another, besides its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Version {
+pub(crate) enum Version {
     /// Modification time on a file system, in nanoseconds since 1970.
     Mtime(i64),
     /// Entity tag of an object store, without quotes.
@@ -231,7 +231,7 @@ impl<'de> Deserialize<'de> for Version {
 
 /// One source file that becomes one field of a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Field {
+pub(crate) struct Field {
     /// Field name: the normalised, lower-case extension.
     #[serde(deserialize_with = "field_name")]
     pub name: String,
@@ -245,7 +245,7 @@ pub struct Field {
 
 /// One image and the files that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Unique over the dataset; see [`key`].
     #[serde(deserialize_with = "sample_key")]
     pub key: String,
@@ -257,18 +257,18 @@ pub struct Sample {
 
 impl Sample {
     /// The field that holds the image.
-    pub fn image(&self) -> Option<&Field> {
+    pub(crate) fn image(&self) -> Option<&Field> {
         self.fields.first()
     }
 
     /// The path of the image, to be told.
-    pub fn path(&self) -> SourcePath {
+    pub(crate) fn path(&self) -> SourcePath {
         let image = self.image().map(|image| image.path.clone());
         image.unwrap_or_default().into()
     }
 
     /// Memory in bytes that it takes besides its own few words: its names and paths, as the allocator gives it out.
-    pub fn heap_bytes(&self) -> u64 {
+    pub(crate) fn heap_bytes(&self) -> u64 {
         let field = |field: &Field| {
             let tag = match &field.version {
                 Version::Mtime(_) => 0,
@@ -319,7 +319,7 @@ fn field_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
 /// `_` of a component that starts with `__` (several readers skip such names). A result over [`MAX_KEY_BYTES`] keeps its
 /// beginning and ends in `~~` and 16 digits of the SHA-256 of the whole. `~~` cannot come from escaping, so distinct
 /// paths have distinct keys unless 64 bits of SHA-256 collide, which planning checks.
-pub fn key(dir: &[u8], stem: &[u8]) -> String {
+pub(crate) fn key(dir: &[u8], stem: &[u8]) -> String {
     let mut key = String::with_capacity(dir.len() + stem.len() + 1);
     if !dir.is_empty() {
         for component in dir.split(|&b| b == b'/') {
@@ -346,7 +346,7 @@ pub fn key(dir: &[u8], stem: &[u8]) -> String {
 }
 
 /// Whether [`key`] leaves this directory and stem as they are, so that keys compare as the names do.
-pub fn is_plain(dir: &[u8], stem: &[u8]) -> bool {
+pub(crate) fn is_plain(dir: &[u8], stem: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/');
     dir.len() + 1 + stem.len() <= MAX_KEY_BYTES
         && !stem.starts_with(b"__")
@@ -372,7 +372,7 @@ fn push_component(key: &mut String, component: &[u8]) {
 }
 
 /// Splits a file name at its last dot into stem and extension; a name without a dot has none.
-pub fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
     match name.iter().rposition(|&b| b == b'.') {
         Some(dot) => (&name[..dot], &name[dot + 1..]),
         None => (name, b""),
@@ -380,7 +380,7 @@ pub fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// The field name of a sidecar file's extension: lower case, or `None` if readers could not address it.
-pub fn sidecar_field(extension: &[u8]) -> Option<String> {
+pub(crate) fn sidecar_field(extension: &[u8]) -> Option<String> {
     let usable = !extension.is_empty()
         && extension.len() <= MAX_FIELD_BYTES
         && extension

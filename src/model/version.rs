@@ -10,7 +10,7 @@ use crate::base::text::show;
 
 /// A form in which something is stored.
 #[derive(Clone, Copy, Debug)]
-pub struct Form {
+pub(crate) struct Form {
     /// What people call it.
     pub what: &'static str,
     /// The version that this program writes; it reads no other.
@@ -23,31 +23,31 @@ pub struct Form {
 const LONGEST: usize = 40;
 
 /// `manifest.json` and every snapshot.
-pub const MANIFEST: Form = Form {
+pub(crate) const MANIFEST: Form = Form {
     what: "manifest",
     version: 1,
     nested: false,
 };
 /// `plan.json`.
-pub const PLAN: Form = Form {
+pub(crate) const PLAN: Form = Form {
     what: "plan",
     version: 1,
     nested: true,
 };
 /// A claim; the first version does not say its number.
-pub const CLAIM: Form = Form {
+pub(crate) const CLAIM: Form = Form {
     what: "claim",
     version: 1,
     nested: false,
 };
 /// The `shardpack` entry in the footer of a shard's index.
-pub const RECORD: Form = Form {
+pub(crate) const RECORD: Form = Form {
     what: "record",
     version: 1,
     nested: false,
 };
 /// Where a verification of some shards left off; the first version does not say its number.
-pub const CURSOR: Form = Form {
+pub(crate) const CURSOR: Form = Form {
     what: "cursor",
     version: 1,
     nested: false,
@@ -69,7 +69,7 @@ struct Stored {
 
 impl Form {
     /// Refuses JSON of a version that a later program wrote; `name` is for the message. Whatever else is wrong with it is not judged here.
-    pub fn check(self, name: &str, json: &[u8]) -> Result<()> {
+    pub(crate) fn check(self, name: &str, json: &[u8]) -> Result<()> {
         let outer = serde_json::from_slice::<Said>(json).ok();
         let inner = match self.nested {
             true => serde_json::from_slice::<Stored>(json).ok(),

@@ -145,7 +145,7 @@ fn check_size(layout: &dyn Layout, sample: &Sample) -> Result<()> {
 }
 
 /// An image that is another format than its name says is packed as it is, and told.
-pub fn odd(sample: &Sample, image: Option<ImageInfo>) -> Option<Remark> {
+pub(crate) fn odd(sample: &Sample, image: Option<ImageInfo>) -> Option<Remark> {
     let field = sample.image()?;
     let actual = image?.format;
     let named = ImageFormat::of_extension(&field.name)?;

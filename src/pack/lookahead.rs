@@ -24,7 +24,7 @@ use crate::store::Source;
 const PIECE_BYTES: u64 = STREAM_ABOVE_BYTES;
 
 /// The content of one source file.
-pub enum Content<'a> {
+pub(crate) enum Content<'a> {
     /// All of it.
     Held(Buffer),
     /// One that is too large to hold, to be read piece by piece.
@@ -32,9 +32,7 @@ pub enum Content<'a> {
 }
 
 /// A sample with the contents of its fields, in the order of its fields.
-pub struct Fetched<'a> {
-    /// Index of its shard in the plan.
-    pub shard: usize,
+pub(crate) struct Fetched<'a> {
     /// The sample.
     pub sample: Sample,
     /// Content or failure of each field.
@@ -45,7 +43,7 @@ pub struct Fetched<'a> {
 type Samples<'a> = Box<dyn Iterator<Item = Result<(usize, Sample)>> + 'a>;
 
 /// The samples that one packer will pack, their reads started early.
-pub struct Lookahead<'a>(Rc<RefCell<ReadQueue<'a>>>);
+pub(crate) struct Lookahead<'a>(Rc<RefCell<ReadQueue<'a>>>);
 
 struct ReadQueue<'a> {
     source: &'a dyn Source,
@@ -132,7 +130,7 @@ fn first_piece_bytes(source: &dyn Source, sample: &Sample) -> u64 {
 
 impl<'a> Lookahead<'a> {
     /// Reads what `todo` names, holding at most `window_bytes`, or as much as one sample or one piece of a large file takes if that is more.
-    pub fn new(
+    pub(crate) fn new(
         source: &'a dyn Source,
         todo: impl Iterator<Item = Result<(usize, Sample)>> + 'a,
         window_bytes: u64,
@@ -154,13 +152,13 @@ impl<'a> Lookahead<'a> {
 
     /// The same with the ends of large images, for [`Large::ends`].
     #[must_use]
-    pub fn with_tails(self, tails: bool) -> Self {
+    pub(crate) fn with_tails(self, tails: bool) -> Self {
         self.0.borrow_mut().tails = tails;
         self
     }
 
     /// The shard of the next sample.
-    pub fn next_shard(&mut self) -> Option<Result<usize>> {
+    pub(crate) fn next_shard(&mut self) -> Option<Result<usize>> {
         let mut ahead = self.0.borrow_mut();
         ahead.top_up_for_next();
         match ahead.started.front() {
@@ -170,7 +168,7 @@ impl<'a> Lookahead<'a> {
     }
 
     /// The next sample, when its reads are done; an error only when the list of samples itself cannot be read.
-    pub fn fetch(&mut self) -> Option<Result<Fetched<'a>>> {
+    pub(crate) fn fetch(&mut self) -> Option<Result<Fetched<'a>>> {
         let started = {
             let mut ahead = self.0.borrow_mut();
             ahead.held -= std::mem::take(&mut ahead.in_hand);
@@ -190,14 +188,13 @@ impl<'a> Lookahead<'a> {
             Reading::Large(number) => Ok(Content::Large(Large::new(&self.0, number))),
         };
         Some(Ok(Fetched {
-            shard: started.shard,
             sample: started.sample,
             contents: started.reads.into_iter().map(content).collect(),
         }))
     }
 
     /// Takes the contents of a packed sample back for later reads.
-    pub fn recycle(&mut self, contents: Vec<Result<Content<'a>>>) {
+    pub(crate) fn recycle(&mut self, contents: Vec<Result<Content<'a>>>) {
         for content in contents {
             if let Ok(Content::Held(buffer)) = content {
                 self.0.borrow().source.recycle(buffer);
@@ -335,7 +332,7 @@ impl ReadQueue<'_> {
 }
 
 /// A file that is too large to hold. Its reads go on ahead of whoever takes its pieces, within the window.
-pub struct Large<'a> {
+pub(crate) struct Large<'a> {
     ahead: Rc<RefCell<ReadQueue<'a>>>,
     number: u64,
     size: u64,
@@ -365,7 +362,7 @@ impl<'a> Large<'a> {
     }
 
     /// Its length in bytes.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
@@ -374,7 +371,7 @@ impl<'a> Large<'a> {
     /// # Errors
     ///
     /// As reading the file.
-    pub fn ends(&mut self) -> Result<(&[u8], Buffer)> {
+    pub(crate) fn ends(&mut self) -> Result<(&[u8], Buffer)> {
         let file = |ahead: &mut ReadQueue<'a>| ahead.files.get_mut(&self.number)?.tail.take();
         let tail = file(&mut self.ahead.borrow_mut());
         let tail = match tail {
@@ -398,7 +395,7 @@ impl<'a> Large<'a> {
     /// # Errors
     ///
     /// As reading the file.
-    pub fn peek(&mut self, piece: usize) -> Result<Option<&[u8]>> {
+    pub(crate) fn peek(&mut self, piece: usize) -> Result<Option<&[u8]>> {
         while self.seen.len() <= piece {
             let started = self.ahead.borrow_mut().started_piece(self.number);
             let Some(Piece { read, bytes }) = started else {
@@ -415,7 +412,7 @@ impl<'a> Large<'a> {
     /// # Errors
     ///
     /// As reading the file.
-    pub fn range(&self, offset: u64, length: u64) -> Result<Buffer> {
+    pub(crate) fn range(&self, offset: u64, length: u64) -> Result<Buffer> {
         let read = {
             let ahead = self.ahead.borrow();
             let file = ahead.files.get(&self.number);
@@ -425,7 +422,7 @@ impl<'a> Large<'a> {
     }
 
     /// Takes the memory of a part back.
-    pub fn recycle(&self, part: Buffer) {
+    pub(crate) fn recycle(&self, part: Buffer) {
         self.ahead.borrow().source.recycle(part);
     }
 
@@ -434,7 +431,7 @@ impl<'a> Large<'a> {
     /// # Errors
     ///
     /// As reading the file.
-    pub fn gather(&mut self) -> Result<&[u8]> {
+    pub(crate) fn gather(&mut self) -> Result<&[u8]> {
         let mut whole = Buffer::default();
         let mut at = 0;
         let length = usize::try_from(self.size).unwrap_or(usize::MAX);

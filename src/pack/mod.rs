@@ -3,10 +3,10 @@
 //! In come a stored plan and the numbers of the shards to make; out go shards and their records in the destination, and the account of what
 //! was skipped or refused.
 
-pub mod look;
-pub mod lookahead;
-pub mod pipeline;
+pub(crate) mod look;
+pub(crate) mod lookahead;
+pub(crate) mod pipeline;
 mod policy;
-pub mod run;
+pub(crate) mod run;
 mod shard;
 mod worker;

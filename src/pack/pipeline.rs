@@ -10,7 +10,7 @@ use crate::pack::worker::PackerThread;
 use crate::pack::run::{Outcome, Run};
 
 /// Packs the shards of these numbers, several at once.
-pub fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
+pub(crate) fn pack(run: &Run<'_>, shards: &[usize]) -> Result<Outcome> {
     let jobs = run.budget.jobs.clamp(1, shards.len().max(1));
     let shared = Shared::new(jobs, run.skipped_before);
     let results: Vec<Result<()>> = thread::scope(|scope| {

@@ -11,7 +11,7 @@ use crate::state::plans::Stored;
 use crate::store::{Sink, Source};
 
 /// What packing needs to know and to touch.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// Where samples come from.
     pub source: &'a dyn Source,
     /// Where shards go.
@@ -36,7 +36,7 @@ pub struct Run<'a> {
 
 /// What a run did.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Samples left out of the shards made by this run.
     pub skipped: Vec<Remark>,
     /// Samples at fault that were not skipped: nothing may be published.
@@ -49,7 +49,7 @@ pub struct Outcome {
 
 /// Samples at fault that were not skipped, by what is to be done about them.
 #[derive(Debug, Default)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Those whose files changed or went after planning.
     pub stale: First<Offender>,
     /// Those that are damaged.
@@ -58,17 +58,17 @@ pub struct Refused {
 
 impl Refused {
     /// How many there are.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.stale.count() + self.damaged.count()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
     /// The first of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Offender> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Offender> {
         self.stale.iter().chain(self.damaged.iter())
     }
 }

@@ -18,7 +18,7 @@ const ROW_BYTES: u64 = 600;
 const LISTED_BYTES: u64 = 2 * 180;
 /// What decoding one image may allocate by the decoder's own count: 44 megapixels of RGB. The same whatever `--memory` says, because
 /// it decides which images pass `--validate decode`.
-pub const DECODE_LIMIT_BYTES: u64 = 128 << 20;
+pub(crate) const DECODE_LIMIT_BYTES: u64 = 128 << 20;
 /// What it may take in all: the file, the pixels, and twice as much for a progressive JPEG's coefficients, which the decoder does not count.
 const DECODE_BYTES: u64 = 4 * DECODE_LIMIT_BYTES;
 /// A record's row while a shard is verified.
@@ -38,7 +38,7 @@ const DEFAULT_BYTES: std::ops::RangeInclusive<u64> = 256 << 20..=4 << 30;
 
 /// How much each packer may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
+pub(crate) struct Budget {
     /// Shards packed at once.
     pub jobs: usize,
     /// Bytes of samples each packer holds ahead of and at the one it packs.
@@ -47,7 +47,7 @@ pub struct Budget {
 
 /// What the stores of a run take, besides what a job holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overhead {
+pub(crate) struct Overhead {
     /// Reads in flight at most, for messages.
     pub reads: usize,
     /// Bytes of all reads in flight and of all parts being uploaded.
@@ -59,7 +59,7 @@ pub struct Overhead {
 }
 
 /// Divides `memory` among at most `jobs` packers; fewer when it does not suffice, an error when not even for one.
-pub fn divide(memory: u64, jobs: usize, overhead: Overhead, plan: &Plan) -> Result<Budget> {
+pub(crate) fn divide(memory: u64, jobs: usize, overhead: Overhead, plan: &Plan) -> Result<Budget> {
     let lists =
         |shard: &ShardPlan| shard.samples * (ROW_BYTES + LISTED_BYTES) + shard.listing_bytes * 3;
     let decode = match plan.recipe.validate {
@@ -86,7 +86,7 @@ pub fn divide(memory: u64, jobs: usize, overhead: Overhead, plan: &Plan) -> Resu
 }
 
 /// The same for verifying a dataset of so many samples, `largest` of them in one shard, against a source or not.
-pub fn divide_verification(
+pub(crate) fn divide_verification(
     memory: u64,
     jobs: usize,
     overhead: Overhead,
@@ -113,7 +113,7 @@ pub fn divide_verification(
 
 /// The same for making shards again from their indexes, `largest` samples in one of them. One job is enough whatever it takes: a repair
 /// that is refused repairs nothing.
-pub fn divide_repair(memory: u64, jobs: usize, overhead: Overhead, largest: u64) -> Budget {
+pub(crate) fn divide_repair(memory: u64, jobs: usize, overhead: Overhead, largest: u64) -> Budget {
     let fixed = BASE_BYTES + overhead.bytes;
     let each = largest * (ROW_BYTES + LISTED_BYTES) + BUFFER_BYTES + overhead.job_bytes;
     share(memory, jobs, fixed, each, overhead.window_bytes).unwrap_or(Budget {
@@ -124,7 +124,7 @@ pub fn divide_repair(memory: u64, jobs: usize, overhead: Overhead, largest: u64)
 
 /// Lists of a plan that may be read at once beside the listing of a source with so many samples: `most` of them, or fewer, so that lists of
 /// `largest` bytes take no more than half of what is left of `memory`; at least one.
-pub fn lists_at_once(memory: u64, samples: u64, largest: u64, most: usize) -> usize {
+pub(crate) fn lists_at_once(memory: u64, samples: u64, largest: u64, most: usize) -> usize {
     let left = memory.saturating_sub(BASE_BYTES + samples * PLANNED_BYTES) / 2;
     let fit = usize::try_from(left / largest.max(1)).unwrap_or(most);
     fit.clamp(1, most.max(1))
@@ -156,7 +156,7 @@ fn too_little(memory: u64, needed: u64, what: &str, lower: &str) -> Error {
 
 /// Shards at once that keep `cores` busy to the end: with few shards one job more than cores is better than a core that idles
 /// while the last shard is made.
-pub fn balanced_jobs(cores: usize, shards: usize) -> usize {
+pub(crate) fn balanced_jobs(cores: usize, shards: usize) -> usize {
     // With many shards the last round is a small part of the whole.
     if shards >= 16 * cores {
         return cores;
@@ -171,7 +171,7 @@ pub fn balanced_jobs(cores: usize, shards: usize) -> usize {
 }
 
 /// The memory a run may use when nothing is said: a quarter of the machine's or the control group's.
-pub fn default_memory() -> u64 {
+pub(crate) fn default_memory() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo")
         .ok()
         .and_then(|text| {

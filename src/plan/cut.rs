@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::model::recipe::Cut;
 
 /// Cuts items of these `bytes` into shards of nearly equal size; every shard has at least one item.
-pub fn cut<T>(
+pub(crate) fn cut<T>(
     items: &[T],
     bytes: impl Fn(&T) -> u64 + Copy,
     overhead: u64,

@@ -19,7 +19,7 @@ use crate::plan::value::{PLAN_KIND, Plan};
 
 impl Ordered {
     /// Cuts all samples into the shards of a first plan.
-    pub fn cut(self) -> Result<Draft> {
+    pub(crate) fn cut(self) -> Result<Draft> {
         let splits = self.scan.splits.clone();
         self.cut_next(NextPlan {
             generation: 1,
@@ -29,7 +29,7 @@ impl Ordered {
     }
 
     /// Cuts samples into new shards, beside those that are made again.
-    pub fn cut_next(mut self, mut next: NextPlan) -> Result<Draft> {
+    pub(crate) fn cut_next(mut self, mut next: NextPlan) -> Result<Draft> {
         let Selection { mut shards, ranges } = select(&mut self.scan, &self.recipe, &mut next)?;
         shards
             .par_iter_mut()
@@ -63,7 +63,7 @@ impl Ordered {
 }
 
 /// A plan with its samples still in the compact form of the scan.
-pub struct Draft {
+pub(crate) struct Draft {
     /// The plan.
     pub plan: Plan,
     /// Its [`Plan::id`].
@@ -79,28 +79,28 @@ impl Draft {
     /// Orders and cuts the samples of a scan into the shards of a first plan.
     ///
     /// `texts` are what the classes are called for people: empty, or one for each class.
-    pub fn new(scan: Scan, recipe: Recipe, texts: Vec<String>) -> Result<Self> {
+    pub(crate) fn new(scan: Scan, recipe: Recipe, texts: Vec<String>) -> Result<Self> {
         let source = scan.fingerprint(&texts);
         Ordered::new(scan, recipe, texts, source)?.cut()
     }
 
     /// What was seen besides samples.
-    pub fn notes(&self) -> &Notes {
+    pub(crate) fn notes(&self) -> &Notes {
         &self.scan.notes
     }
 
     /// Samples of each class.
-    pub fn class_sizes(&self) -> &[u64] {
+    pub(crate) fn class_sizes(&self) -> &[u64] {
         &self.scan.class_sizes
     }
 
     /// The samples of one shard, in order.
-    pub fn samples(&self, shard: usize) -> impl Iterator<Item = Sample> {
+    pub(crate) fn samples(&self, shard: usize) -> impl Iterator<Item = Sample> {
         samples(&self.scan, &self.ranges[shard])
     }
 
     /// Writes the samples of one shard, one JSON object a line; never holds more than one of them.
-    pub fn write_lines(&self, shard: usize, out: &mut impl Write) -> std::io::Result<()> {
+    pub(crate) fn write_lines(&self, shard: usize, out: &mut impl Write) -> std::io::Result<()> {
         let mut line = Vec::new();
         for sample in self.samples(shard) {
             set_line(&mut line, &sample)?;
@@ -110,7 +110,7 @@ impl Draft {
     }
 
     /// Warnings a user should see before packing.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if let Cut::ShardBytes(limit) = self.plan.recipe.cut {
             for (shard, plan) in self.plan.shards.iter().enumerate() {

@@ -67,7 +67,7 @@ pub(super) fn sum_up(shard: &mut ShardPlan, samples: impl Iterator<Item = Sample
 }
 
 /// The lines of these samples, as they are listed in the plan of a shard.
-pub fn lines_of(samples: &[Sample]) -> Vec<u8> {
+pub(crate) fn lines_of(samples: &[Sample]) -> Vec<u8> {
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     for sample in samples {
         // Strings and numbers always serialise.
@@ -78,7 +78,7 @@ pub fn lines_of(samples: &[Sample]) -> Vec<u8> {
 }
 
 /// The sample in a line of a shard's list.
-pub fn parse_line(name: &str, line: &[u8]) -> Result<Sample> {
+pub(crate) fn parse_line(name: &str, line: &[u8]) -> Result<Sample> {
     let sample: Result<Sample, _> = serde_json::from_slice(line);
     let mut sample = sample.map_err(|error| {
         Error::new(

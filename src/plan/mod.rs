@@ -3,11 +3,11 @@
 //! In comes the scan of a source; out goes a draft, whose plan says which samples go into which shard under which recipe. Pure values: nothing
 //! here reads or writes.
 
-pub mod budget;
-pub mod cut;
-pub mod draft;
-pub mod lines;
-pub mod order;
-pub mod select;
-pub mod value;
-pub mod worker;
+pub(crate) mod budget;
+pub(crate) mod cut;
+pub(crate) mod draft;
+pub(crate) mod lines;
+pub(crate) mod order;
+pub(crate) mod select;
+pub(crate) mod value;
+pub(crate) mod worker;

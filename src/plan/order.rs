@@ -11,7 +11,7 @@ use crate::model::sample::Sample;
 use crate::source::samples::{Entry, Scan};
 
 /// Samples in the order of their recipe, not cut into shards yet.
-pub struct Ordered {
+pub(crate) struct Ordered {
     pub(super) scan: Scan,
     pub(super) recipe: Recipe,
     pub(super) names: Names,
@@ -23,7 +23,12 @@ impl Ordered {
     /// Orders the samples of a scan whose [`Scan::fingerprint`] is `source`.
     ///
     /// `texts` are what the classes are called for people: empty, or one for each class.
-    pub fn new(mut scan: Scan, recipe: Recipe, texts: Vec<String>, source: String) -> Result<Self> {
+    pub(crate) fn new(
+        mut scan: Scan,
+        recipe: Recipe,
+        texts: Vec<String>,
+        source: String,
+    ) -> Result<Self> {
         let names = Names {
             classes: scan.classes.clone(),
             texts,
@@ -42,17 +47,12 @@ impl Ordered {
     }
 
     /// The names that all samples share.
-    pub fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The options.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
     /// Adds fields to those that samples may have: shards that stay have them.
-    pub fn keep_sidecars(&mut self, before: &[String]) {
+    pub(crate) fn keep_sidecars(&mut self, before: &[String]) {
         let sidecars = &mut self.names.sidecars;
         sidecars.extend_from_slice(before);
         sidecars.sort();
@@ -60,22 +60,17 @@ impl Ordered {
     }
 
     /// Number of samples.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.scan.entries.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.scan.entries.is_empty()
-    }
-
     /// The names of the splits, sorted.
-    pub fn splits(&self) -> &[String] {
+    pub(crate) fn splits(&self) -> &[String] {
         &self.scan.splits
     }
 
     /// Number of samples of a split; none if there is no such split.
-    pub fn of_split(&self, split: &str) -> u64 {
+    pub(crate) fn of_split(&self, split: &str) -> u64 {
         let Ok(number) = self
             .scan
             .splits
@@ -91,12 +86,12 @@ impl Ordered {
     }
 
     /// The sample of this number.
-    pub fn sample(&self, number: u32) -> Sample {
+    pub(crate) fn sample(&self, number: u32) -> Sample {
         self.scan.sample(&self.scan.entries[number as usize])
     }
 
     /// The number of the sample with this key.
-    pub fn find(&self, split: &str, key: &str) -> Option<u32> {
+    pub(crate) fn find(&self, split: &str, key: &str) -> Option<u32> {
         let split = self
             .scan
             .splits

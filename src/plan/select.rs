@@ -13,7 +13,7 @@ use crate::source::samples::{Entry, Scan};
 
 /// What a plan that goes on from a published dataset is to be.
 #[derive(Debug, Default)]
-pub struct NextPlan {
+pub(crate) struct NextPlan {
     /// [`Plan::generation`](crate::plan::value::Plan::generation).
     pub generation: u64,
     /// [`Plan::base`](crate::plan::value::Plan::base).
@@ -34,7 +34,7 @@ pub struct NextPlan {
 
 /// A shard that is made again, with its samples as they are now.
 #[derive(Debug)]
-pub struct RebuiltShard {
+pub(crate) struct RebuiltShard {
     /// Its new name.
     pub name: ObjectName,
     /// The shard whose place it takes.

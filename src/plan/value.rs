@@ -18,7 +18,7 @@ use crate::plan::worker::Worker;
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShardPlan {
+pub(crate) struct ShardPlan {
     /// Name below the destination.
     pub name: ObjectName,
     /// Split it belongs to.
@@ -42,7 +42,7 @@ pub struct ShardPlan {
 
 /// The published dataset that a plan goes on from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Base {
+pub(crate) struct Base {
     /// Digest of the plan that it was last published under.
     pub plan: String,
     /// The shards of it that stay or whose place others take, in order, by split: none if all is made anew.
@@ -64,7 +64,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// What is to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Always `shardpack-plan`.
     pub kind: String,
     /// Version of this form, 1.
@@ -99,11 +99,11 @@ pub struct Plan {
 }
 
 /// Value of [`Plan::kind`].
-pub const PLAN_KIND: &str = "shardpack-plan";
+pub(crate) const PLAN_KIND: &str = "shardpack-plan";
 
 impl Plan {
     /// SHA-256 of the plan in its serialised form. Files that were written to since make another.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         // A plan holds strings and numbers only: serialising it cannot fail.
         hex(&Sha256::digest(
             serde_json::to_vec(self).unwrap_or_default(),
@@ -111,7 +111,7 @@ impl Plan {
     }
 
     /// SHA-256 of the plan without what comes from the versions of source files. A copy of the source makes the same.
-    pub fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         let mut plan = self.clone();
         plan.source.clear();
         plan.stale = 0;
@@ -123,22 +123,22 @@ impl Plan {
     }
 
     /// Samples in all shards.
-    pub fn samples(&self) -> u64 {
+    pub(crate) fn samples(&self) -> u64 {
         self.shards.iter().map(|shard| shard.samples).sum()
     }
 
     /// Bytes of all shards.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
     /// Whether it goes on from what was published under the plan of this digest.
-    pub fn goes_on_from(&self, digest: &str) -> bool {
+    pub(crate) fn goes_on_from(&self, digest: &str) -> bool {
         self.base.as_ref().is_some_and(|base| base.plan == digest)
     }
 
     /// The shards of the dataset that this makes, in order, by split: those that stay, those that take the place of others, and new ones.
-    pub fn dataset(&self) -> BTreeMap<&str, Vec<&str>> {
+    pub(crate) fn dataset(&self) -> BTreeMap<&str, Vec<&str>> {
         let made = self.shards.iter();
         let places: HashMap<&str, &str> = made
             .clone()
@@ -157,7 +157,7 @@ impl Plan {
     }
 
     /// The shards that one worker packs, in order: about as many bytes as every other worker has.
-    pub fn part(&self, worker: Worker) -> Vec<usize> {
+    pub(crate) fn part(&self, worker: Worker) -> Vec<usize> {
         let mut shards: Vec<usize> = (0..self.shards.len()).collect();
         // The largest first, each to the worker that has the least so far.
         shards.sort_by_key(|&shard| (Reverse(self.shards[shard].bytes), shard));

@@ -2,7 +2,7 @@
 
 /// One of several workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worker {
+pub(crate) struct Worker {
     /// From 0.
     pub number: usize,
     /// How many there are, at least 1.
@@ -11,7 +11,7 @@ pub struct Worker {
 
 impl Worker {
     /// The only worker.
-    pub const ALONE: Self = Self { number: 0, of: 1 };
+    pub(crate) const ALONE: Self = Self { number: 0, of: 1 };
 }
 
 impl std::fmt::Display for Worker {

@@ -11,10 +11,10 @@ use crate::model::manifest::{Manifest, SplitEntry};
 use crate::model::recipe::{Compression, Format};
 
 /// Name of the card. People may complete it.
-pub const CARD: &str = "README.md";
+pub(crate) const CARD: &str = "README.md";
 
 /// Renders the card.
-pub fn render_card(manifest: &Manifest) -> String {
+pub(crate) fn render_card(manifest: &Manifest) -> String {
     let mut card = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut card, manifest);
@@ -22,7 +22,7 @@ pub fn render_card(manifest: &Manifest) -> String {
 }
 
 /// The card that the first version gave datasets that HuggingFace does not read: it did not name their shards to it.
-pub fn earlier_card(manifest: &Manifest) -> Option<String> {
+pub(crate) fn earlier_card(manifest: &Manifest) -> Option<String> {
     let zstd = matches!(manifest.recipe.compress, Compression::Zstd { .. });
     let unread = manifest.recipe.format == Format::TfRecord || zstd;
     unread.then(|| {

@@ -16,7 +16,7 @@ use crate::store::Sink;
 /// Checks that every shard of the plan is there and commits the manifest. Done twice, it changes nothing the second time.
 ///
 /// Reader indexes may take up to `memory` bytes.
-pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
+pub(crate) fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest> {
     check_exclusive(sink, stored)?;
     loop {
         let published = newest_snapshot(sink, memory)?;
@@ -42,7 +42,7 @@ pub fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<Manifest
 
 /// The last snapshot there is, made the manifest if it was not yet. Reader indexes that this takes are made from records, in at most
 /// `memory` bytes.
-pub fn newest_snapshot(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>> {
+pub(crate) fn newest_snapshot(sink: &dyn Sink, memory: u64) -> Result<Option<Manifest>> {
     load(sink)?
         .map(|manifest| catch_up(sink, manifest, memory))
         .transpose()
@@ -68,7 +68,7 @@ fn overtaken(sink: &dyn Sink, published: Option<&Manifest>) -> Error {
 }
 
 /// Adds reader indexes to what is published, as the next snapshot; what is there already is not made again.
-pub fn add_indexes(
+pub(crate) fn add_indexes(
     sink: &dyn Sink,
     mut manifest: Manifest,
     names: &[String],
@@ -99,7 +99,11 @@ pub fn add_indexes(
 }
 
 /// Puts the snapshot and then what lies beside it. It has no reader indexes.
-pub fn commit_snapshot(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
+pub(crate) fn commit_snapshot(
+    sink: &dyn Sink,
+    manifest: Manifest,
+    memory: u64,
+) -> Result<Manifest> {
     match put_snapshot(sink, &manifest)? {
         None => put_companions(sink, manifest, Vec::new(), memory),
         Some(theirs) => Err(disagreement(sink, &manifest, &theirs)),

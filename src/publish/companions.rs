@@ -21,12 +21,12 @@ use crate::publish::snapshots::later_snapshot;
 use crate::store::{Sink, StoredChecksum, at_once};
 
 /// `sha256sum -c` reads it.
-pub const SUMS: &str = "SHA256SUMS";
+pub(crate) const SUMS: &str = "SHA256SUMS";
 /// A file larger than this is not held to be compared.
 const HELD_BYTES: u64 = 8 << 20;
 
 /// The `SHA256SUMS` of a snapshot, if it has such digests.
-pub fn sha256_sums(manifest: &Manifest) -> Option<String> {
+pub(crate) fn sha256_sums(manifest: &Manifest) -> Option<String> {
     let sums: String = manifest
         .shards()
         .filter_map(|(_, shard)| Some(format!("{}  {}\n", shard.sha256.as_ref()?, shard.name)))
@@ -35,7 +35,7 @@ pub fn sha256_sums(manifest: &Manifest) -> Option<String> {
 }
 
 /// Goes on to the newest snapshot there is, and puts what belongs to it if it is another one than this.
-pub fn catch_up(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
+pub(crate) fn catch_up(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Manifest> {
     match later_snapshot(sink, manifest.snapshot)? {
         None => Ok(manifest),
         Some(later) => put_companions(sink, later, Vec::new(), memory),
@@ -44,7 +44,7 @@ pub fn catch_up(sink: &dyn Sink, manifest: Manifest, memory: u64) -> Result<Mani
 
 /// Puts what belongs to this snapshot, or to a later one if there is one, and gives that which it was. `made` are reader indexes of this
 /// one; what else is not as it should be is made from records and may take up to `memory` bytes.
-pub fn put_companions(
+pub(crate) fn put_companions(
     sink: &dyn Sink,
     manifest: Manifest,
     made: Vec<NamedFile>,
@@ -54,7 +54,7 @@ pub fn put_companions(
 }
 
 /// The same for what was published before: reader indexes of single shards are looked at too, and one that cannot be put right is damage.
-pub fn restore_companions(
+pub(crate) fn restore_companions(
     sink: &dyn Sink,
     manifest: Manifest,
     made: Vec<NamedFile>,
@@ -80,7 +80,7 @@ pub fn restore_companions(
 
 /// Makes reader indexes of this snapshot again that are damaged, and what else lies beside it where that is. Gives those that are not what
 /// the manifest says when they are made again.
-pub fn remake_companions(
+pub(crate) fn remake_companions(
     sink: &dyn Sink,
     manifest: &Manifest,
     damaged: &[&IndexFile],

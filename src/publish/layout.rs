@@ -6,7 +6,7 @@ use crate::publish::readers;
 use crate::store::Layout;
 
 /// The layout of every dataset that this program writes; the directories of reader indexes are those that the readers name.
-pub fn layout() -> Layout {
+pub(crate) fn layout() -> Layout {
     let mut directories = vec![SHARD_DIR, RECORD_DIR];
     directories.extend(readers::directories());
     directories.push(STATE);

@@ -3,13 +3,13 @@
 //! The records of a plan's shards come in; a snapshot goes out, put if absent, then `SHA256SUMS`, the card and the reader indexes of the
 //! whole dataset, and `manifest.json` last. Shards are neither read nor written here.
 
-pub mod card;
-pub mod commit;
-pub mod companions;
-pub mod layout;
+pub(crate) mod card;
+pub(crate) mod commit;
+pub(crate) mod companions;
+pub(crate) mod layout;
 mod own_files;
-pub mod readers;
-pub mod records;
+pub(crate) mod readers;
+pub(crate) mod records;
 mod snapshots;
 
-pub use crate::publish::snapshots::later_snapshot;
+pub(crate) use crate::publish::snapshots::later_snapshot;

@@ -62,7 +62,7 @@ pub(super) fn prepare(
 
 /// The manifest of the last of these plans, each of which goes on from the one before, from records alone, with reader indexes of the
 /// whole dataset, not yet written.
-pub fn manifest_from_records(
+pub(crate) fn manifest_from_records(
     sink: &dyn Sink,
     plans: &[Stored],
     memory: u64,

@@ -7,7 +7,7 @@ use crate::store::Sink;
 /// The newest snapshot after the one of this number, if there is a later one. One that cannot be read is passed over.
 ///
 /// Found by a listing: those in between may be gone.
-pub fn later_snapshot(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
+pub(crate) fn later_snapshot(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
     let names = sink.list(SNAPSHOT_DIR)?;
     let mut numbers: Vec<u64> = names
         .iter()

@@ -5,7 +5,7 @@ use crate::report::figures::Figures;
 
 /// One split of a dataset.
 #[derive(Clone, Debug, Default)]
-pub struct Split {
+pub(crate) struct Split {
     /// Its name.
     pub name: String,
     /// Its samples.
@@ -20,7 +20,7 @@ pub struct Split {
 
 /// What is told of a dataset.
 #[derive(Clone, Debug, Default)]
-pub struct Dataset {
+pub(crate) struct Dataset {
     /// Where it lies.
     pub destination: String,
     /// Its name.

@@ -9,7 +9,7 @@ const EXTREMES: usize = 3;
 
 /// Counts of numbers, in 256 buckets an octave: quantiles are right to 0.5 %, smallest, largest and mean exactly.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     buckets: Vec<u64>,
     count: u64,
     sum: u128,
@@ -54,7 +54,7 @@ impl Histogram {
     const BITS: u32 = 8;
 
     /// Counts one.
-    pub fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         let at = bucket(value, Self::BITS);
         if self.buckets.len() <= at {
             self.buckets.resize(at + 1, 0);
@@ -67,7 +67,7 @@ impl Histogram {
     }
 
     /// Adds another's counts.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
         }
@@ -81,27 +81,27 @@ impl Histogram {
     }
 
     /// How many were counted.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// The smallest of all, 0 of none.
-    pub fn min(&self) -> u64 {
+    pub(crate) fn min(&self) -> u64 {
         self.min.min(self.max)
     }
 
     /// The largest of all, 0 of none.
-    pub fn max(&self) -> u64 {
+    pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
     /// The mean, 0 of none.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
 
     /// A number that this part of all (0 to 1) are not larger than, about.
-    pub fn quantile(&self, part: f64) -> u64 {
+    pub(crate) fn quantile(&self, part: f64) -> u64 {
         let rank = (self.count as f64 * part).ceil() as u64;
         let mut below = 0;
         for (at, count) in self.buckets.iter().enumerate() {
@@ -116,7 +116,7 @@ impl Histogram {
 
     /// At most `bars` bars of equal width on a logarithmic scale, from the smallest number's to the largest's: the smallest number of
     /// each, and the count.
-    pub fn bars(&self, bars: usize) -> Vec<(u64, u64)> {
+    pub(crate) fn bars(&self, bars: usize) -> Vec<(u64, u64)> {
         if self.count == 0 {
             return Vec::new();
         }
@@ -135,13 +135,13 @@ impl Histogram {
 
 /// How many images are so wide and so high, in buckets of a quarter of an octave.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grid {
+pub(crate) struct Grid {
     cells: BTreeMap<(u16, u16), u64>,
 }
 
 /// A [`Grid`] made to fit a drawing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cells {
+pub(crate) struct Cells {
     /// Smallest widths of the columns, and where the last one ends.
     pub widths: Vec<u64>,
     /// Smallest heights of the rows, and where the last one ends.
@@ -152,7 +152,7 @@ pub struct Cells {
 
 /// Images of about one width and height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Number of its column, 0-based.
     pub column: usize,
     /// Number of its row, 0-based.
@@ -176,7 +176,7 @@ impl Grid {
     }
 
     /// At most `most` columns and rows, around what there is; `None` of nothing.
-    pub fn cells(&self, most: usize) -> Option<Cells> {
+    pub(crate) fn cells(&self, most: usize) -> Option<Cells> {
         let sides = |side: fn(&(u16, u16)) -> u16| {
             let sides = self.cells.keys().map(side);
             Some((sides.clone().min()? as usize, sides.max()? as usize))
@@ -208,7 +208,7 @@ impl Grid {
 
 /// A sample that stands out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Extreme {
+pub(crate) struct Extreme {
     /// By what: bytes or pixels.
     pub size: u64,
     /// Its key.
@@ -221,7 +221,7 @@ pub struct Extreme {
 
 /// The few samples with the smallest or largest sizes; by key where they are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extremes {
+pub(crate) struct Extremes {
     /// From the smallest.
     pub smallest: Vec<Extreme>,
     /// From the largest.
@@ -262,7 +262,7 @@ impl Extremes {
 
 /// Samples added up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Samples of each class, by label.
     pub labels: Vec<u64>,
     /// Samples without a label.
@@ -287,7 +287,7 @@ pub struct Figures {
 
 impl Figures {
     /// Nothing yet, of so many classes.
-    pub fn new(classes: usize) -> Self {
+    pub(crate) fn new(classes: usize) -> Self {
         Self {
             labels: vec![0; classes],
             ..Self::default()
@@ -295,7 +295,7 @@ impl Figures {
     }
 
     /// Counts a sample. A label without a class counts as none.
-    pub fn add(&mut self, sample: &SampleRecord) {
+    pub(crate) fn add(&mut self, sample: &SampleRecord) {
         match self.labels.get_mut(sample.label as usize) {
             Some(count) if sample.label != NO_LABEL => *count += 1,
             _ => self.unlabelled += 1,
@@ -315,7 +315,7 @@ impl Figures {
     }
 
     /// Adds what others counted; in whatever order, the result is the same.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         if self.labels.len() < other.labels.len() {
             self.labels.resize(other.labels.len(), 0);
         }

@@ -7,12 +7,12 @@ mod amounts;
 mod axis;
 mod chart;
 mod dataset;
-pub mod figures;
+pub(crate) mod figures;
 mod html;
 mod page;
-pub mod run;
+pub(crate) mod run;
 mod sections;
-pub mod survey;
+pub(crate) mod survey;
 
 use crate::model::record::Remark;
 use crate::report::page::Page;
@@ -21,10 +21,10 @@ use crate::report::sections::{
     activity, changes, classes, head, images, outcome, remarks, samples, shards,
 };
 
-pub use crate::report::dataset::{Dataset, Split};
+pub(crate) use crate::report::dataset::Dataset;
 
 /// The page about a dataset, a run, or both.
-pub fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
+pub(crate) fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
     let mut page = Page::default();
     head::begin(&mut page, dataset, run);
     if let Some(run) = run {
@@ -72,6 +72,7 @@ mod tests {
     use crate::model::history::{Changes, History, Phase, Point, Setup};
     use crate::model::record::{FieldRecord, SampleRecord};
     use crate::model::sample::SourcePath;
+    use crate::report::dataset::Split;
     use crate::report::figures::Figures;
     use proptest::prelude::*;
 

@@ -9,7 +9,7 @@ use crate::model::record::Remark;
 /// What a run did, as its summary tells it; what an older version did not write is empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Run {
+pub(crate) struct Run {
     /// The verb.
     pub verb: String,
     /// The exit code.
@@ -55,7 +55,7 @@ pub struct Run {
 
 impl Run {
     /// Reads a summary; `name` is for messages.
-    pub fn decode(name: &str, text: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(name: &str, text: &[u8]) -> Result<Self> {
         serde_json::from_slice(text).map_err(|error| {
             Error::usage(format!(
                 "{name}: not a summary: {error}: give a file that `--summary` wrote"

@@ -16,7 +16,7 @@ use crate::store::{Sink, at_once};
 const ROW_BYTES: u64 = 1000;
 
 /// Reads all indexes of a dataset, as many at once as `memory` bytes allow. One that is missing or damaged is told, not an error.
-pub fn survey(
+pub(crate) fn survey(
     sink: &dyn Sink,
     manifest: &Manifest,
     cores: usize,

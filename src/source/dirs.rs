@@ -11,7 +11,7 @@ use crate::source::samples::is_image;
 use crate::source::scanner::Scanner;
 
 /// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
-pub const SPLIT_NAMES: [&str; 10] = [
+pub(crate) const SPLIT_NAMES: [&str; 10] = [
     "train",
     "training",
     "val",
@@ -25,7 +25,7 @@ pub const SPLIT_NAMES: [&str; 10] = [
 ];
 
 /// Name of the split when the root holds the class directories itself.
-pub const ONLY_SPLIT: &str = "train";
+pub(crate) const ONLY_SPLIT: &str = "train";
 
 /// A split and the directory it lies in.
 pub(super) struct Split {

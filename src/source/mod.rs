@@ -2,11 +2,11 @@
 //!
 //! In come a listing, the rules to read it by and perhaps a label file; out goes a scan, or a refusal that names every offender.
 
-pub mod dirs;
+pub(crate) mod dirs;
 mod groups;
 mod labelling;
-pub mod labels;
-pub mod rules;
-pub mod samples;
-pub mod scan;
+pub(crate) mod labels;
+pub(crate) mod rules;
+pub(crate) mod samples;
+pub(crate) mod scan;
 mod scanner;

@@ -12,7 +12,7 @@ use crate::model::sample::SourcePath;
 use crate::source::labels::Labels;
 
 /// How a listing is read.
-pub struct Rules {
+pub(crate) struct Rules {
     /// Splits with their directories below the root; found by name when empty.
     pub splits: Vec<(String, SourcePath)>,
     /// Labels of the images that lie in no class directory.

@@ -15,7 +15,7 @@ const HASHED_AT_ONCE: usize = 8192;
 
 /// Where a sample's files are in the listing; 32 bytes, because there are millions.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Position in the plan's order, set by planning.
     pub rank: u64,
     /// Bytes in its shard, set by planning.
@@ -34,7 +34,7 @@ pub struct Entry {
 
 /// What was seen besides samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
+pub(crate) struct Notes {
     /// Hidden files and directories passed over.
     pub hidden: u64,
     /// Files left out by `--include` and `--exclude`, or outside of the named splits.
@@ -51,7 +51,7 @@ pub struct Notes {
 
 /// The samples of a source.
 #[derive(Debug)]
-pub struct Scan {
+pub(crate) struct Scan {
     pub(super) dirs: Vec<Dir>,
     /// Class names by label.
     pub classes: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Scan {
 
 impl Scan {
     /// The sample of an entry.
-    pub fn sample(&self, entry: &Entry) -> Sample {
+    pub(crate) fn sample(&self, entry: &Entry) -> Sample {
         let dir = &self.dirs[entry.dir as usize];
         let range = entry.first as usize..entry.first as usize + usize::from(entry.count);
         let mut fields: Vec<Field> = range
@@ -94,7 +94,7 @@ impl Scan {
     }
 
     /// The key of an entry.
-    pub fn key(&self, entry: &Entry) -> String {
+    pub(crate) fn key(&self, entry: &Entry) -> String {
         let dir = &self.dirs[entry.dir as usize];
         key(
             &dir.path,
@@ -103,7 +103,7 @@ impl Scan {
     }
 
     /// Compares the keys of two entries, without building them where the stems are their own keys.
-    pub fn compare_keys(&self, a: &Entry, b: &Entry) -> std::cmp::Ordering {
+    pub(crate) fn compare_keys(&self, a: &Entry, b: &Entry) -> std::cmp::Ordering {
         let stem = |entry: &Entry| {
             let dir = &self.dirs[entry.dir as usize];
             let stem = split_extension(dir.file(entry.first as usize).name).0;
@@ -117,7 +117,7 @@ impl Scan {
 
     /// SHA-256 over all samples with the paths, sizes and versions of their files, their splits and classes, and what the classes are
     /// called: another scan with the same is of the same source in the same state. Taken before planning orders the entries.
-    pub fn fingerprint(&self, texts: &[String]) -> String {
+    pub(crate) fn fingerprint(&self, texts: &[String]) -> String {
         let of_some = |entries: &[Entry]| {
             let mut hasher = Sha256::new();
             let mut dir_before = None;
@@ -158,7 +158,7 @@ impl Scan {
     }
 
     /// Numbers the classes as `known` does; those that are not in it follow, sorted by name. Gives these.
-    pub fn number_like(&mut self, known: &[String]) -> Vec<String> {
+    pub(crate) fn number_like(&mut self, known: &[String]) -> Vec<String> {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         for (label, name) in known.iter().enumerate() {
             numbers.insert(name, label as u32);
@@ -192,7 +192,7 @@ pub(super) fn is_image(name: &[u8]) -> bool {
 }
 
 /// The name of the field that a file of this name becomes; `None` if readers could not address it.
-pub fn field_name(file: &[u8]) -> Option<String> {
+pub(crate) fn field_name(file: &[u8]) -> Option<String> {
     let extension = split_extension(file).1;
     match image_field(extension) {
         Some(name) => Some(name.to_owned()),

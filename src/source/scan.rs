@@ -12,7 +12,7 @@ use crate::source::rules::Rules;
 use crate::source::samples::{Notes, Scan};
 
 /// Reads a listing by the rules, or refuses it with every offender named.
-pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
+pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
     let mut scanner = Scanner {
         rules,
         source,

@@ -53,7 +53,7 @@ impl TryFrom<String> for PlanId {
 }
 
 /// The generations that are claimed, in order.
-pub fn generations(sink: &dyn Sink) -> Result<Vec<u64>> {
+pub(crate) fn generations(sink: &dyn Sink) -> Result<Vec<u64>> {
     let objects = sink.list(CLAIMS)?;
     Ok(generations_of(
         objects.iter().map(|(name, _)| name.as_str()),
@@ -61,14 +61,14 @@ pub fn generations(sink: &dyn Sink) -> Result<Vec<u64>> {
 }
 
 /// The stored plan of a generation, if it is claimed.
-pub fn of_generation(sink: &dyn Sink, generation: u64) -> Result<Option<Stored>> {
+pub(crate) fn of_generation(sink: &dyn Sink, generation: u64) -> Result<Option<Stored>> {
     claim(sink, generation)?
         .map(|id| load_id(sink, &id))
         .transpose()
 }
 
 /// The id of the plan that owns the destination, if one does: the one claimed last.
-pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
+pub(crate) fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
     match generations(sink)?.last() {
         Some(generation) => claim(sink, *generation),
         None => Ok(None),
@@ -76,7 +76,7 @@ pub fn claimed(sink: &dyn Sink) -> Result<Option<String>> {
 }
 
 /// The id of the plan of a generation, if it is claimed.
-pub fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
+pub(crate) fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
     let name = claim_name(generation);
     let Some(text) = sink.get(&name)? else {
         return Ok(None);
@@ -97,7 +97,7 @@ pub fn claim(sink: &dyn Sink, generation: u64) -> Result<Option<String>> {
 
 /// The stored plans with these digests, by digest. Of several that were claimed with one digest it is the newest; one that is lost or damaged
 /// is left out.
-pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String, Stored>> {
+pub(crate) fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String, Stored>> {
     let mut generations = generations(sink)?;
     generations.reverse();
     let read = |generation: &u64| -> Result<Option<Stored>> {
@@ -121,12 +121,12 @@ pub fn plans(sink: &dyn Sink, digests: &HashSet<&str>) -> Result<HashMap<String,
 }
 
 /// The plan of the destination, if one is claimed for it.
-pub fn stored(sink: &dyn Sink) -> Result<Option<Stored>> {
+pub(crate) fn stored(sink: &dyn Sink) -> Result<Option<Stored>> {
     claimed(sink)?.map(|id| load_id(sink, &id)).transpose()
 }
 
 /// The plan of the destination, or an error that says how to make one.
-pub fn load(sink: &dyn Sink) -> Result<Stored> {
+pub(crate) fn load(sink: &dyn Sink) -> Result<Stored> {
     stored(sink)?.ok_or_else(|| {
         Error::usage(format!(
             "{sink} holds no plan: make one with `shardpack plan SRC {sink}`"

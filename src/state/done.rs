@@ -8,7 +8,11 @@ use crate::state::plans::Stored;
 use crate::store::{Sink, at_once};
 
 /// The records that exist of these shards under this plan; a shard whose length differs from its record is not done.
-pub fn done(sink: &dyn Sink, stored: &Stored, shards: &[usize]) -> Result<Vec<Option<Footer>>> {
+pub(crate) fn done(
+    sink: &dyn Sink,
+    stored: &Stored,
+    shards: &[usize],
+) -> Result<Vec<Option<Footer>>> {
     if stored.fresh {
         return Ok(vec![None; shards.len()]);
     }
@@ -19,7 +23,7 @@ pub fn done(sink: &dyn Sink, stored: &Stored, shards: &[usize]) -> Result<Vec<Op
 }
 
 /// The same with what `read` makes of each index file, given its name and size; so many at once.
-pub fn records<T: Send>(
+pub(crate) fn records<T: Send>(
     sink: &dyn Sink,
     stored: &Stored,
     shards: &[usize],
@@ -55,7 +59,7 @@ pub fn records<T: Send>(
 }
 
 /// Names of the plan's shards that have no record yet, by one listing and without reading any.
-pub fn unpacked(sink: &dyn Sink, stored: &Stored) -> Result<Vec<String>> {
+pub(crate) fn unpacked(sink: &dyn Sink, stored: &Stored) -> Result<Vec<String>> {
     let there: HashSet<String> = sink
         .list("index")?
         .into_iter()
@@ -67,7 +71,7 @@ pub fn unpacked(sink: &dyn Sink, stored: &Stored) -> Result<Vec<String>> {
 }
 
 /// The footer of an index of `size` bytes, by reading its end.
-pub fn footer(sink: &dyn Sink, name: &str, size: u64) -> Result<Footer> {
+pub(crate) fn footer(sink: &dyn Sink, name: &str, size: u64) -> Result<Footer> {
     let mut length = FOOTER_GUESS.min(size);
     for _ in 0..3 {
         let tail = sink.range(name, size - length, length as usize)?;

@@ -14,23 +14,23 @@ pub(super) fn plan_name(id: &str) -> String {
 }
 
 /// Name of the list of samples of the plan of this id.
-pub fn samples_name(id: &str) -> String {
+pub(crate) fn samples_name(id: &str) -> String {
     format!("{STATE}/plan/{id}/samples.jsonl.zst")
 }
 
 /// Name of the object that says where the source was at planning time, for `pack` without `--source`. Not part of the plan: it says
 /// nothing of the data.
-pub fn source_name(id: &str) -> String {
+pub(crate) fn source_name(id: &str) -> String {
     format!("{STATE}/plan/{id}/{SOURCE_FILE}")
 }
 
 /// Name of the claim of a generation.
-pub fn claim_name(generation: u64) -> String {
+pub(crate) fn claim_name(generation: u64) -> String {
     format!("{CLAIMS}/{generation:08}.json")
 }
 
 /// The generations whose claims are among these names, in order.
-pub fn generations_of<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u64> {
+pub(crate) fn generations_of<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u64> {
     let number = |name: &str| {
         let number = name.strip_prefix(CLAIMS)?.strip_prefix('/')?;
         number.strip_suffix(".json")?.parse().ok()
@@ -42,7 +42,7 @@ pub fn generations_of<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u64> {
 
 /// What a stored plan consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The plan itself.
     Plan,
     /// Its samples.
@@ -52,7 +52,7 @@ pub enum Part {
 }
 
 /// The id of the plan that an object is a part of, and which part.
-pub fn plan_file(name: &str) -> Option<(&str, Part)> {
+pub(crate) fn plan_file(name: &str) -> Option<(&str, Part)> {
     let (id, file) = name
         .strip_prefix(STATE)?
         .strip_prefix("/plan/")?

@@ -22,7 +22,7 @@ const GENERATIONS: std::ops::RangeInclusive<u64> = 0..=u64::MAX / 2;
 
 /// A plan with the places of its shards' samples.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// [`Plan::id`]: what the plan is stored and claimed under.
     pub id: String,
     /// [`Plan::digest`]: what everything that is made from the plan carries.
@@ -44,7 +44,7 @@ pub struct Stored {
 
 impl Stored {
     /// Length of the list of samples.
-    pub fn samples_bytes(&self) -> u64 {
+    pub(crate) fn samples_bytes(&self) -> u64 {
         let ends = self.frames.iter();
         let ends = ends.map(|[offset, length]| offset.saturating_add(*length));
         ends.max().unwrap_or(0)
@@ -60,7 +60,7 @@ pub(super) fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
 }
 
 /// The stored plan of this id; one that is missing or unsound is damage.
-pub fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
+pub(crate) fn load_id(sink: &dyn Sink, id: &str) -> Result<Stored> {
     let name = plan_name(id);
     let bad = |what: &str| {
         Error::new(
@@ -105,7 +105,7 @@ fn sizes(shard: &ShardPlan) -> [u64; 3] {
 }
 
 /// Names of the shards, and of their indexes, of every plan stored in the destination; a plan that cannot be read names none.
-pub fn stored_names(sink: &dyn Sink) -> Result<HashSet<String>> {
+pub(crate) fn stored_names(sink: &dyn Sink) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
     for (name, _) in sink.list(&format!("{STATE}/plan"))? {
         if name.ends_with("/plan.json")

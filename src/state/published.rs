@@ -8,7 +8,7 @@ use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::store::Sink;
 
 /// The destination's manifest, if it is published.
-pub fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
+pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
     let Some(text) = sink.get(MANIFEST)? else {
         return Ok(None);
     };
@@ -25,7 +25,7 @@ pub fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
 }
 
 /// The destination's manifest, or an error that says how to get one.
-pub fn require(sink: &dyn Sink) -> Result<Manifest> {
+pub(crate) fn require(sink: &dyn Sink) -> Result<Manifest> {
     load(sink)?.ok_or_else(|| {
         Error::failed(format!(
             "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink}` to its end"
@@ -34,7 +34,7 @@ pub fn require(sink: &dyn Sink) -> Result<Manifest> {
 }
 
 /// The index file as it was published; `None` if it is gone, and damage if it is another.
-pub fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<Bytes>> {
+pub(crate) fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<Bytes>> {
     let Some(file) = sink.get(&entry.index)? else {
         return Ok(None);
     };
@@ -52,7 +52,7 @@ pub fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<Bytes>> 
 }
 
 /// The index file as it was published; damage if it is gone or another.
-pub fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes> {
+pub(crate) fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes> {
     read_index(entry, sink)?.ok_or_else(|| {
         Error::new(
             Kind::Damage,

@@ -9,7 +9,7 @@ use crate::store::Sink;
 
 /// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
 /// after that, and by the plan that was claimed last, published or not. What is damaged there is left to whoever needs it.
-pub fn refuse_later(sink: &dyn Sink) -> Result<()> {
+pub(crate) fn refuse_later(sink: &dyn Sink) -> Result<()> {
     let manifest = unless_damaged(load(sink))?.flatten();
     refuse_later_snapshot(sink, manifest.map_or(0, |manifest| manifest.snapshot))?;
     unless_damaged(stored(sink))?;
@@ -17,7 +17,7 @@ pub fn refuse_later(sink: &dyn Sink) -> Result<()> {
 }
 
 /// Refuses a snapshot of a later version right after the one that is published, 0 if none is: whoever put it has not got to the manifest yet.
-pub fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<()> {
+pub(crate) fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<()> {
     let name = snapshot_name(published + 1);
     match sink.get(&name)? {
         Some(text) => version::MANIFEST.check(&format!("{sink}/{name}"), &text),
@@ -26,7 +26,7 @@ pub fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<()> {
 }
 
 /// Refuses a destination that holds something else than a dataset of ours or nothing.
-pub fn check_ours(sink: &dyn Sink) -> Result<()> {
+pub(crate) fn check_ours(sink: &dyn Sink) -> Result<()> {
     if !sink.list(STATE)?.is_empty() {
         return Ok(());
     }

@@ -26,7 +26,7 @@ const WINDOW_LOG: u32 = 20;
 const UNPACKER_BYTES: u64 = 2 << 20;
 
 /// The samples of one shard of the plan.
-pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
+pub(crate) fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sample>> {
     let plan = &stored.plan.shards[shard];
     // Each takes a line, of which no shorter one can be.
     let most = plan.samples.min(plan.listing_bytes / 32);
@@ -36,7 +36,7 @@ pub fn samples(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<Sam
 }
 
 /// Memory in bytes that [`each_sample`] takes for a shard, besides one sample.
-pub fn list_bytes(stored: &Stored, shard: usize) -> u64 {
+pub(crate) fn list_bytes(stored: &Stored, shard: usize) -> u64 {
     let [_, length] = stored.frames[shard];
     length + UNPACKER_BYTES
 }
@@ -46,7 +46,7 @@ pub fn list_bytes(stored: &Stored, shard: usize) -> u64 {
 /// # Errors
 ///
 /// What was shown counts only if this succeeds: that a list is damaged may be seen at its end.
-pub fn each_sample(
+pub(crate) fn each_sample(
     sink: &dyn Sink,
     stored: &Stored,
     shard: usize,
@@ -84,12 +84,12 @@ pub fn each_sample(
 }
 
 /// Whether these are the lines that a shard of the plan was planned with.
-pub fn are_planned(plan: &ShardPlan, lines: &[u8]) -> bool {
+pub(crate) fn are_planned(plan: &ShardPlan, lines: &[u8]) -> bool {
     hex(&Sha256::digest(lines)) == plan.listing
 }
 
 /// The lines of the samples of one shard of the plan; others than were planned are damage.
-pub fn lines(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<u8>> {
+pub(crate) fn lines(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<u8>> {
     let mut lines = Vec::new();
     each_line(sink, stored, shard, |line| lines.extend_from_slice(line))?;
     Ok(lines)
@@ -100,7 +100,7 @@ pub fn lines(sink: &dyn Sink, stored: &Stored, shard: usize) -> Result<Vec<u8>> 
 /// # Errors
 ///
 /// That they are others than were planned is seen at their end: what was shown counts only if this succeeds.
-pub fn each_line(
+pub(crate) fn each_line(
     sink: &dyn Sink,
     stored: &Stored,
     shard: usize,
@@ -198,7 +198,7 @@ fn frame(
 
 /// Writes the list of samples of a stored plan again, from the lines that `lines` gives of each shard; false, and nothing is written,
 /// where it gives none, or where the list does not come out as it was: another version may have compressed it otherwise.
-pub fn put_samples(
+pub(crate) fn put_samples(
     sink: &dyn Sink,
     stored: &Stored,
     mut lines: impl FnMut(usize) -> Result<Option<Vec<u8>>>,

@@ -12,7 +12,7 @@ use crate::state::samples::{WrittenLists, store_samples};
 use crate::store::Sink;
 
 /// Makes this draft the destination's plan of its generation and stores it; if another plan is, that is a conflict.
-pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
+pub(crate) fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     let generation = draft.plan.generation;
     let claimed = claim(sink, generation)?;
     if let Some(owner) = &claimed {
@@ -40,7 +40,7 @@ pub fn store(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
 }
 
 /// Stores a draft that has the digest of what is published, beside the plan that is claimed: the same files with other versions.
-pub fn store_beside(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
+pub(crate) fn store_beside(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
     if let Some(stored) = unless_damaged(load_id(sink, &draft.id))? {
         return Ok(stored);
     }
@@ -64,7 +64,7 @@ fn put_plan(sink: &dyn Sink, draft: &Draft) -> Result<Stored> {
 }
 
 /// Refuses a destination where two plans could both believe to have won. The plan is stored already.
-pub fn check_exclusive(sink: &dyn Sink, stored: &Stored) -> Result<()> {
+pub(crate) fn check_exclusive(sink: &dyn Sink, stored: &Stored) -> Result<()> {
     sink.check_exclusive(&plan_name(&stored.id), &json(stored)?)
 }
 

@@ -24,15 +24,16 @@ use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
 
-pub use parallel::at_once;
-pub use ranges::{PIECE_BYTES, Ranges};
-pub use s3::{Network, S3Options};
+pub(crate) use parallel::at_once;
+pub(crate) use ranges::{PIECE_BYTES, Ranges};
+pub(crate) use s3::Network;
+pub use s3::S3Options;
 
 #[cfg(test)]
 pub(crate) use local::{Step, Steps};
 
 /// Where samples come from.
-pub trait Source: fmt::Display + Send + Sync {
+pub(crate) trait Source: fmt::Display + Send + Sync {
     /// Lists every file below the root, in no particular order; hidden ones are counted, not listed.
     ///
     /// What cannot be listed is a [`crate::model::listing::Problem`] in the result, so that all of them are found at once.
@@ -70,7 +71,7 @@ pub trait Source: fmt::Display + Send + Sync {
 
 /// The checksum that a store has of an object's content, said without sending that content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoredChecksum {
+pub(crate) enum StoredChecksum {
     /// The CRC-32 of the content that was written, compared by the store itself with what it has.
     Crc32(u32),
     /// None, and reading the object is what the caller wanted to avoid.
@@ -81,7 +82,7 @@ pub enum StoredChecksum {
 
 /// Something half written that a run left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub(crate) struct Leftover {
     /// Name of the object it was to become, below the root.
     pub name: String,
     /// What it is, for people.
@@ -98,7 +99,7 @@ pub struct Leftover {
 
 /// A finished object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectMeta {
+pub(crate) struct ObjectMeta {
     /// Its name below the root.
     pub name: String,
     /// Its length.
@@ -110,7 +111,7 @@ pub struct ObjectMeta {
 /// Where shards go, and where they are read back from.
 ///
 /// Names are relative, `/`-separated and checked: a name from a manifest cannot leave the root.
-pub trait Sink: fmt::Display + Send + Sync {
+pub(crate) trait Sink: fmt::Display + Send + Sync {
     /// Opens a shard of about so many bytes for writing; nothing is visible under `name` until it is committed.
     fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>>;
 
@@ -173,14 +174,14 @@ pub trait Sink: fmt::Display + Send + Sync {
 }
 
 /// A shard being written. Dropped without `commit`, it leaves nothing behind.
-pub trait ShardWriter: Write + Send {
+pub(crate) trait ShardWriter: Write + Send {
     /// Makes the shard visible and durable. `crc32` is the checksum of all that was written.
     fn commit(self: Box<Self>, crc32: u32) -> Result<()>;
 }
 
 /// How a destination is laid out, as far as a store has to know, which has no idea what the objects are.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Directories below the root that are this program's alone to write: what killed runs left half written is looked for in them and
     /// in the root itself, and their names are made durable.
     pub directories: Vec<&'static str>,
@@ -192,7 +193,7 @@ pub struct Layout {
 
 /// What backends need to know to open a location.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
+pub(crate) struct Access {
     /// Reads in flight at most, if the user said how many.
     pub reads: Option<usize>,
     /// Files and connections that may be open at once for reads.
@@ -217,7 +218,7 @@ pub struct Access {
 }
 
 /// Opens the source at a path or `s3://` location.
-pub fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
+pub(crate) fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
     Ok(match scheme(location)? {
         None => Box::new(local::LocalSource::open(location, access)?),
         Some(_) => Box::new(s3::S3Source::open(location, access)?),
@@ -225,7 +226,7 @@ pub fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
 }
 
 /// Opens the destination at a path or `s3://` location; it need not exist yet.
-pub fn sink(location: &str, access: &Access) -> Result<Box<dyn Sink>> {
+pub(crate) fn sink(location: &str, access: &Access) -> Result<Box<dyn Sink>> {
     Ok(match scheme(location)? {
         None => Box::new(local::LocalSink::open(location, access)?),
         Some(_) => Box::new(s3::S3Sink::open(location, access)?),
@@ -233,7 +234,7 @@ pub fn sink(location: &str, access: &Access) -> Result<Box<dyn Sink>> {
 }
 
 /// A location as it can be given again from another directory.
-pub fn absolute(location: &str) -> String {
+pub(crate) fn absolute(location: &str) -> String {
     match scheme(location) {
         Ok(None) => std::path::absolute(location)
             .map(|path| path.to_string_lossy().into_owned())

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::error::Result;
 
 /// Does `work` for each item, so many at once, and gives the results in order; the first error in that order wins.
-pub fn at_once<T: Sync, R: Send>(
+pub(crate) fn at_once<T: Sync, R: Send>(
     depth: usize,
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,

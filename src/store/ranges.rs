@@ -7,12 +7,12 @@ use bytes::Bytes;
 use crate::store::Sink;
 
 /// Bytes asked for at once by [`Ranges`].
-pub const PIECE_BYTES: u64 = 8 << 20;
+pub(crate) const PIECE_BYTES: u64 = 8 << 20;
 
 /// Reads the bytes `at..end` of an object, a piece of at most 8 MiB at a time, which is what it holds.
 ///
 /// What the store refuses comes through as the store's own [`crate::base::error::Error`]; an object that ends before `end` is damage.
-pub struct Ranges<'a> {
+pub(crate) struct Ranges<'a> {
     sink: &'a dyn Sink,
     name: &'a str,
     at: u64,
@@ -22,7 +22,7 @@ pub struct Ranges<'a> {
 
 impl<'a> Ranges<'a> {
     /// The bytes `at..end` of the object `name`.
-    pub fn new(sink: &'a dyn Sink, name: &'a str, at: u64, end: u64) -> Self {
+    pub(crate) fn new(sink: &'a dyn Sink, name: &'a str, at: u64, end: u64) -> Self {
         Self {
             sink,
             name,

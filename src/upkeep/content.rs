@@ -13,7 +13,7 @@ use crate::model::record::{FieldRecord, SampleRecord};
 use crate::store::{Ranges, Sink};
 
 /// The field of a sample that has this name, or its image.
-pub fn pick<'a>(row: &'a SampleRecord, name: Option<&str>) -> Result<&'a FieldRecord> {
+pub(crate) fn pick<'a>(row: &'a SampleRecord, name: Option<&str>) -> Result<&'a FieldRecord> {
     let wanted = |field: &&FieldRecord| match name {
         Some(name) => field.name == name,
         None => image_field(field.name.as_bytes()).is_some() || is_image(&field.name),
@@ -29,7 +29,7 @@ pub fn pick<'a>(row: &'a SampleRecord, name: Option<&str>) -> Result<&'a FieldRe
 }
 
 /// A sample in its shard. Offsets are those of the unpacked shard.
-pub struct Content<'a> {
+pub(crate) struct Content<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
     /// How its shards are compressed.
@@ -42,7 +42,7 @@ pub struct Content<'a> {
 
 impl Content<'_> {
     /// Hands a field over piece by piece; an error of [`Kind::Damage`] at its end if it is not what the index says.
-    pub fn field(
+    pub(crate) fn field(
         &self,
         field: &FieldRecord,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -66,7 +66,7 @@ impl Content<'_> {
     }
 
     /// Hands the sample over as it lies in the shard, framing included, and compares its fields.
-    pub fn whole(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn whole(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.range(self.row.offset, self.row.length, take)?;
         let mut fields = self.row.fields.iter();
         fields.try_for_each(|field| self.field(field, &mut |_| Ok(())))

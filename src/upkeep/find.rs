@@ -21,7 +21,7 @@ const DEPTH: usize = 64;
 const UNPACKED: u64 = 8;
 
 /// A sample in its shard.
-pub struct Found<'m> {
+pub(crate) struct Found<'m> {
     /// Its shard.
     pub shard: &'m ShardEntry,
     /// Its row in that shard's index.
@@ -31,7 +31,7 @@ pub struct Found<'m> {
 }
 
 /// How to look.
-pub struct Effort<'a> {
+pub(crate) struct Effort<'a> {
     /// Indexes read at once, if the user said how many.
     pub reads: Option<usize>,
     /// Memory in bytes that the whole run is to stay within.
@@ -82,7 +82,7 @@ enum Look<'m> {
 }
 
 /// The sample that `text` names: by its key, `KEY.FIELD`, or the path of one of its files below the source's root.
-pub fn find<'m>(
+pub(crate) fn find<'m>(
     sink: &dyn Sink,
     manifest: &'m Manifest,
     text: &str,

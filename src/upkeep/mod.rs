@@ -2,10 +2,10 @@
 //!
 //! A destination comes in with what it says of itself. Findings, repaired objects or removed leftovers go out.
 
-pub mod adopt;
-pub mod content;
-pub mod find;
-pub mod gc;
-pub mod relist;
-pub mod repair;
-pub mod verify;
+pub(crate) mod adopt;
+pub(crate) mod content;
+pub(crate) mod find;
+pub(crate) mod gc;
+pub(crate) mod relist;
+pub(crate) mod repair;
+pub(crate) mod verify;

@@ -23,10 +23,10 @@ use crate::store::Sink;
 use crate::upkeep::verify::Report;
 
 /// What became of the damaged lists of samples, by name: `None` where one is again what was planned, else why not.
-pub type RelistedPlans = HashMap<String, Option<String>>;
+pub(crate) type RelistedPlans = HashMap<String, Option<String>>;
 
 /// Names of the lists of samples that a verification found damaged.
-pub fn damaged_lists(report: &Report) -> BTreeSet<&str> {
+pub(crate) fn damaged_lists(report: &Report) -> BTreeSet<&str> {
     let objects = report.findings.iter().map(|found| found.object.as_str());
     objects
         .filter(|name| matches!(plan_file(name), Some((_, Part::Samples))))
@@ -35,7 +35,7 @@ pub fn damaged_lists(report: &Report) -> BTreeSet<&str> {
 
 /// Makes these lists of samples again. `scan` gives the samples of the source, with the classes numbered as they are published; it is
 /// asked for them once, if that is needed.
-pub fn relist(
+pub(crate) fn relist(
     sink: &dyn Sink,
     manifest: &Manifest,
     damaged: &BTreeSet<&str>,

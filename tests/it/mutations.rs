@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use shardpack::base::signal::Stop;
-use shardpack::model::counters::Counters;
-use shardpack::state::published;
-use shardpack::store::{Access, sink};
-use shardpack::upkeep::verify::{Level, Portion, Verification};
+use shardpack::{Options, Verification};
 
 use crate::support::{Dataset, Output, Random, files, picture};
 
@@ -34,28 +30,12 @@ fn wanted(name: &str, usual: usize) -> usize {
 
 /// Whether verification calls the dataset intact; a manifest that cannot be read is damage too.
 fn intact(root: &Path) -> bool {
-    let access = Access {
-        open_files: 64,
-        memory: 256 << 20,
-        ..Access::default()
+    let options = Options {
+        jobs: Some(1),
+        ..Options::default()
     };
-    let sink = sink(root.to_str().unwrap(), &access).unwrap();
-    let Ok(Some(manifest)) = published::load(sink.as_ref()) else {
-        return false;
-    };
-    let verification = Verification {
-        sink: sink.as_ref(),
-        level: Level::Data,
-        against: None,
-        portion: Portion::ALL,
-        jobs: 1,
-        window_bytes: 0,
-        counters: &Counters::default(),
-        stop: &Stop::default(),
-    };
-    verification
-        .run(&manifest)
-        .is_ok_and(|report| report.findings.is_empty())
+    let verification = Verification::new(root.to_str().unwrap()).options(options);
+    verification.run().is_ok_and(|report| report.is_intact())
 }
 
 /// What a dataset publishes, and its plan's list of samples: everything but the card and energon's sample type, which people may

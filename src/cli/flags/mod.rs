@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::base::units::parse_time;
 
@@ -39,7 +39,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 /// Turn an ImageFolder tree into large WebDataset, TFRecord or Parquet shards, and prove that they are intact
 #[derive(Debug, Parser)]
 #[command(name = "shardpack", version = VERSION.as_str(), after_help = EXIT_CODES, propagate_version = true, max_term_width = 110)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -442,19 +442,16 @@ pub(crate) fn parse() -> Result<Cli, u8> {
     })
 }
 
-/// The command as clap sees it, for tests and documentation.
-pub fn command() -> clap::Command {
-    Cli::command()
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
     fn the_flags_are_sound_and_each_has_its_environment_twin() {
-        command().debug_assert();
-        for verb in command().get_subcommands() {
+        Cli::command().debug_assert();
+        for verb in Cli::command().get_subcommands() {
             for flag in verb
                 .get_arguments()
                 .filter_map(|arg| Some((arg.get_long()?, arg.get_env())))

@@ -16,7 +16,7 @@ use crate::source::labels::Labels;
 use crate::source::rules::Rules;
 
 /// What to plan, checked.
-pub struct Planning {
+pub(crate) struct Planning {
     /// Where the images are.
     pub source: String,
     /// Where the dataset goes.
@@ -33,7 +33,7 @@ pub struct Planning {
 
 /// Files that say more of the images than their directories do.
 #[derive(Clone, Debug, Default)]
-pub struct Files {
+pub(crate) struct Files {
     /// What class each image is of.
     pub labels: Option<OsString>,
     /// What class the numbers in `labels` are.
@@ -52,7 +52,7 @@ fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
 
 impl Planning {
     /// What a recipe alone says, without files that flags name.
-    pub fn new(source: &str, destination: &str, recipe: Recipe) -> Self {
+    pub(crate) fn new(source: &str, destination: &str, recipe: Recipe) -> Self {
         Self {
             source: source.to_owned(),
             destination: destination.to_owned(),
@@ -64,7 +64,7 @@ impl Planning {
     }
 
     /// What these classes are called for people; empty when nobody said.
-    pub fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
+    pub(crate) fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
         match &self.files.class_names {
             None => Ok(Vec::new()),
             Some(path) => {
@@ -75,7 +75,11 @@ impl Planning {
     }
 
     /// The same where the first classes are called `before` already: one that the file does not name stays so.
-    pub fn class_texts_after(&self, classes: &[String], before: &[String]) -> Result<Vec<String>> {
+    pub(crate) fn class_texts_after(
+        &self,
+        classes: &[String],
+        before: &[String],
+    ) -> Result<Vec<String>> {
         let missing = match &self.files.class_names {
             None if before.is_empty() => return Ok(Vec::new()),
             None => &classes[before.len().min(classes.len())..],
@@ -100,7 +104,7 @@ impl Planning {
     }
 
     /// The rules by which the source is scanned.
-    pub fn rules(&self) -> Result<Rules> {
+    pub(crate) fn rules(&self) -> Result<Rules> {
         let synsets = self.files.synsets.as_ref().map(read).transpose()?;
         let labels = match &self.files.labels {
             None => None,

@@ -21,7 +21,7 @@ use crate::source::rules::Rules;
 type Splits = Vec<(String, SourcePath)>;
 
 /// The rules by which a dataset's source was scanned, without its label file: for comparing files.
-pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
+pub(crate) fn rules_of(recipe: &Recipe) -> Result<Rules> {
     Ok(Rules {
         splits: recipe.splits.clone(),
         labels: None,

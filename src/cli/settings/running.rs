@@ -23,7 +23,7 @@ use crate::upkeep::find::Effort;
 
 /// How to run, for every verb.
 #[derive(Clone)]
-pub struct Running {
+pub(crate) struct Running {
     /// Shards at once, if the user said how many.
     pub jobs: Option<usize>,
     /// Cores to keep busy: those there are, fewer when fewer shards at once were asked for.
@@ -94,13 +94,13 @@ impl Running {
     }
 
     /// Shards at once, for this many shards.
-    pub fn jobs_for(&self, shards: usize) -> usize {
+    pub(crate) fn jobs_for(&self, shards: usize) -> usize {
         self.jobs
             .unwrap_or_else(|| balanced_jobs(self.cores, shards))
     }
 
     /// How to look for a sample.
-    pub fn effort(&self) -> Effort<'_> {
+    pub(crate) fn effort(&self) -> Effort<'_> {
         Effort {
             reads: self.access.reads,
             memory: self.memory,
@@ -109,7 +109,7 @@ impl Running {
     }
 
     /// What a summary says of this.
-    pub fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         Setup {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cores: self.cores,
@@ -121,7 +121,12 @@ impl Running {
     }
 
     /// What each packer of this plan may hold, from this source to this sink.
-    pub fn budget(&self, plan: &Plan, source: &dyn Source, sink: &dyn Sink) -> Result<Budget> {
+    pub(crate) fn budget(
+        &self,
+        plan: &Plan,
+        source: &dyn Source,
+        sink: &dyn Sink,
+    ) -> Result<Budget> {
         let jobs = self.jobs_for(plan.shards.len());
         let overhead = Overhead {
             reads: source.reads(),
@@ -196,7 +201,7 @@ fn s3(args: &cli::S3Args) -> Result<S3Options> {
 }
 
 /// When the workflow that this run is a step of will end it; `variable` gives the environment.
-pub fn deadline(variable: impl Fn(&str) -> Option<String>) -> Option<SystemTime> {
+pub(crate) fn deadline(variable: impl Fn(&str) -> Option<String>) -> Option<SystemTime> {
     let text = variable("ARGO_DEADLINE").filter(|text| !text.is_empty())?;
     match OffsetDateTime::parse(&text, &Rfc3339) {
         // Argo's way of saying that there is none: the year 1.

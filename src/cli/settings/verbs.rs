@@ -14,7 +14,7 @@ use crate::upkeep::verify::Level;
 
 /// What of a sample to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// The image.
     Image,
     /// A field of this name.
@@ -25,7 +25,7 @@ pub enum Part {
 
 /// Which part of a dataset to verify.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct VerifyScope {
+pub(crate) struct VerifyScope {
     /// Percent of the shards, those that come next.
     pub sample: Option<f64>,
     /// Go on where the last run ended.
@@ -36,14 +36,14 @@ pub struct VerifyScope {
 
 impl VerifyScope {
     /// Whether anything but the whole is wanted.
-    pub fn is_part(&self) -> bool {
+    pub(crate) fn is_part(&self) -> bool {
         self.sample.is_some() || self.resume || self.max_duration.is_some()
     }
 }
 
 /// One worker of several that do a conversion together.
 #[derive(Clone, Copy, Debug)]
-pub struct FanOut {
+pub(crate) struct FanOut {
     /// Which one.
     pub worker: Worker,
     /// Whether it publishes when it finds that all shards are packed.
@@ -52,7 +52,7 @@ pub struct FanOut {
 
 /// Files that tell a scheduler what a plan comes to.
 #[derive(Clone, Debug, Default)]
-pub struct PlanOutputs {
+pub(crate) struct PlanOutputs {
     /// Workers that will have something to do, of how many there are at most.
     pub workers: Option<(PathBuf, usize)>,
     /// `true` if there is anything to do, `false` if not.

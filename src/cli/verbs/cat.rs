@@ -12,7 +12,7 @@ use crate::upkeep::content::{Content, pick};
 use crate::upkeep::find::{Found, find};
 
 /// Writes a part of the sample `key`, which is a key, `key.field`, or the path of a file of the source.
-pub fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
+pub(crate) fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = require(sink.as_ref())?;
     let found = find(sink.as_ref(), &manifest, key, &running.effort())?;

@@ -15,7 +15,7 @@ use crate::store;
 /// Publishes a snapshot whose small shards are merged; their samples are read from the source again.
 ///
 /// What is new in the source goes in with them. Shards whose samples changed or went stay as they are.
-pub fn run(
+pub(crate) fn run(
     destination: &str,
     source: Option<&str>,
     files: Files,

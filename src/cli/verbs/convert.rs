@@ -14,7 +14,7 @@ use crate::state::storing::store;
 use crate::store::{self, Sink};
 
 /// Converts, going on where an earlier run of the same plan stopped. One of several workers packs its part only.
-pub fn run(
+pub(crate) fn run(
     planning: &Planning,
     policy: Policy,
     fan_out: Option<FanOut>,
@@ -26,7 +26,7 @@ pub fn run(
 }
 
 /// The same on an opened destination.
-pub fn on(
+pub(crate) fn on(
     sink: &dyn Sink,
     planning: &Planning,
     policy: Policy,

@@ -10,7 +10,7 @@ use crate::store::{self, Leftover};
 use crate::upkeep::gc::{RemovalOutcome, RemovalRules, collect};
 
 /// Removes leftovers of `destination`, or says what it would remove.
-pub fn run(destination: &str, rules: &RemovalRules, running: &Running) -> Result<Summary> {
+pub(crate) fn run(destination: &str, rules: &RemovalRules, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let found = collect(sink.as_ref(), rules)?;
     Ok(Summary {

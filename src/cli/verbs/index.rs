@@ -14,13 +14,13 @@ use crate::store::{self, Sink};
 use crate::upkeep::adopt::{Adoption, adopt, foreign_shards, foreign_splits, refuse_unfinished};
 
 /// Adds the indexes of these names to a dataset, and a manifest where there is none.
-pub fn run(destination: &str, names: &[String], running: &Running) -> Result<Summary> {
+pub(crate) fn run(destination: &str, names: &[String], running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     on(sink.as_ref(), names, running)
 }
 
 /// The same on an opened destination.
-pub fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
+pub(crate) fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result<Summary> {
     refuse_later(sink)?;
     sink.sweep()?;
     let (manifest, done) = match load(sink)? {

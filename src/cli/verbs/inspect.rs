@@ -21,7 +21,12 @@ const NAMED: usize = 10;
 const WIDEST: usize = 200;
 
 /// Describes the dataset, or the sample `key`, which is a key or the path of a file of the source.
-pub fn run(destination: &str, key: Option<&str>, json: bool, running: &Running) -> Result<Summary> {
+pub(crate) fn run(
+    destination: &str,
+    key: Option<&str>,
+    json: bool,
+    running: &Running,
+) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = require(sink.as_ref())?;
     let text = match (key, json) {

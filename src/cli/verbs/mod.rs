@@ -1,21 +1,21 @@
 //! One verb a file: open the stores, call the stage, say what was done.
 
-pub mod cat;
-pub mod compact;
-pub mod convert;
+pub(crate) mod cat;
+pub(crate) mod compact;
+pub(crate) mod convert;
 mod decide;
 mod describe;
-pub mod gc;
-pub mod index;
-pub mod inspect;
+pub(crate) mod gc;
+pub(crate) mod index;
+pub(crate) mod inspect;
 mod origin;
-pub mod pack;
-pub mod plan;
-pub mod publish;
-pub mod repair;
-pub mod report;
-pub mod summary;
-pub mod verify;
+pub(crate) mod pack;
+pub(crate) mod plan;
+pub(crate) mod publish;
+pub(crate) mod repair;
+pub(crate) mod report;
+pub(crate) mod summary;
+pub(crate) mod verify;
 mod way;
 
 use std::io::Write;

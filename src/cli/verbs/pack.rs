@@ -22,7 +22,7 @@ use crate::state::refusals::refuse_later;
 use crate::store::{self, Sink, Source};
 
 /// Packs this worker's part of the destination's plan.
-pub fn run(
+pub(crate) fn run(
     destination: &str,
     source: Option<&str>,
     fan_out: FanOut,
@@ -34,7 +34,7 @@ pub fn run(
 }
 
 /// The same on an opened destination.
-pub fn on(
+pub(crate) fn on(
     sink: &dyn Sink,
     source: Option<&str>,
     fan_out: FanOut,
@@ -70,7 +70,7 @@ pub fn on(
 }
 
 /// Publishes after this worker's part, if it is to and nothing is left to pack; several may find that at once, and publish the same.
-pub fn end_part(
+pub(crate) fn end_part(
     stored: &Stored,
     sink: &dyn Sink,
     fan_out: FanOut,
@@ -98,7 +98,7 @@ pub fn end_part(
 }
 
 /// Packs what has no record yet; refuses, with all of them named, when samples at fault were found.
-pub fn pack(
+pub(crate) fn pack(
     stored: &Stored,
     source: &dyn Source,
     sink: &dyn Sink,

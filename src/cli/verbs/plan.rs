@@ -16,7 +16,7 @@ use crate::state::storing::store;
 use crate::store::{self, Sink};
 
 /// Plans; stores the plan unless this is a dry run.
-pub fn run(
+pub(crate) fn run(
     planning: &Planning,
     outputs: &PlanOutputs,
     dry_run: bool,
@@ -42,7 +42,7 @@ pub fn run(
 }
 
 /// The same on an opened destination.
-pub fn on(
+pub(crate) fn on(
     sink: &dyn Sink,
     planning: &Planning,
     dry_run: bool,
@@ -83,7 +83,7 @@ pub fn on(
 
 /// What a run says that has nothing to do but to put right what lies beside the manifest: a process that slept through the publication
 /// of this snapshot and died may have left what belongs to an earlier one.
-pub fn up_to_date(
+pub(crate) fn up_to_date(
     sink: &dyn Sink,
     manifest: Manifest,
     changes: Changes,

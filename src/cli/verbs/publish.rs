@@ -20,7 +20,7 @@ use crate::store::{self, Sink};
 /// Publishes the destination's plan.
 ///
 /// The SHA-256 of `manifest.json` goes to the file `digest`, if one is named.
-pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Result<Summary> {
+pub(crate) fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let summary = on(sink.as_ref(), running)?;
     if let Some(path) = digest {
@@ -32,7 +32,7 @@ pub fn run(destination: &str, digest: Option<&Path>, running: &Running) -> Resul
 }
 
 /// The same on an opened destination.
-pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
+pub(crate) fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
     refuse_later(sink)?;
     let stored = load(sink)?;
     sink.sweep()?;
@@ -40,7 +40,7 @@ pub fn on(sink: &dyn Sink, running: &Running) -> Result<Summary> {
 }
 
 /// Publishes a plan all of whose shards are packed; adds what is published then to what `packed` says.
-pub fn finish(
+pub(crate) fn finish(
     stored: &Stored,
     sink: &dyn Sink,
     packed: Summary,

@@ -24,7 +24,7 @@ use crate::upkeep::repair::{Origin, RepairOutcome, Repairer, SourceFiles};
 use crate::upkeep::verify::Report;
 
 /// Repairs `destination`, with shards made again from `source`.
-pub fn run(
+pub(crate) fn run(
     destination: &str,
     source: Option<&str>,
     dry_run: bool,
@@ -35,7 +35,7 @@ pub fn run(
 }
 
 /// The same on an opened destination.
-pub fn on(
+pub(crate) fn on(
     sink: &dyn Sink,
     source: Option<&str>,
     dry_run: bool,

@@ -13,7 +13,7 @@ use crate::state::published::load;
 use crate::store;
 
 /// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`.
-pub fn run(
+pub(crate) fn run(
     destination: &str,
     output: &Path,
     run: Option<&Path>,
@@ -79,7 +79,7 @@ fn dataset(destination: &str, running: &Running) -> Result<Option<Dataset>> {
 
 /// Writes the page of a run that has ended, with what is published at its destination: `running` is `None` when there is no time to look
 /// or nothing to look with.
-pub fn write(
+pub(crate) fn write(
     path: &Path,
     summary: &Summary,
     destination: &str,

@@ -18,7 +18,7 @@ const SHOWN: usize = 10;
 
 /// What a run did.
 #[derive(Debug, Default, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The verb.
     pub verb: String,
     /// The exit code.
@@ -89,7 +89,7 @@ pub struct Summary {
 
 impl Summary {
     /// A run whose output is this text.
-    pub fn text(text: String) -> Self {
+    pub(crate) fn text(text: String) -> Self {
         Self {
             text: Some(text),
             ..Self::default()
@@ -97,7 +97,7 @@ impl Summary {
     }
 
     /// A run that failed.
-    pub fn failed(error: &Error) -> Self {
+    pub(crate) fn failed(error: &Error) -> Self {
         Self {
             error: Some(error.to_string()),
             ..Self::text(String::new())
@@ -105,7 +105,7 @@ impl Summary {
     }
 
     /// Adds what is known only at the end.
-    pub fn end(&mut self, verb: &str, elapsed: Duration, counters: &Counters) {
+    pub(crate) fn end(&mut self, verb: &str, elapsed: Duration, counters: &Counters) {
         (self.retries, self.push_backs, self.hedges) = counters.again();
         self.history = counters.history();
         verb.clone_into(&mut self.verb);
@@ -114,7 +114,7 @@ impl Summary {
     }
 
     /// Prints it for people.
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         match &self.text {
             Some(text) => print(text),
             None => print(&self.render()),
@@ -209,7 +209,7 @@ impl Summary {
     }
 
     /// Writes it for programs.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
         text.push(b'\n');

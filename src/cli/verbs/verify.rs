@@ -105,7 +105,7 @@ pub(crate) struct Verified {
 }
 
 /// Verifies `destination`, against `source` at the level of that name, and renders the report.
-pub fn run(
+pub(crate) fn run(
     destination: &str,
     level: Level,
     source: Option<&str>,

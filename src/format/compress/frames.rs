@@ -30,11 +30,11 @@ pub(super) struct Frame {
 
 /// The independent frames of a shard, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frames(pub(super) Vec<Frame>);
+pub(crate) struct Frames(pub(super) Vec<Frame>);
 
 impl Frames {
     /// The frames that hold these bytes of the unpacked shard, for each of several ranges in ascending order.
-    pub fn cover(&self, ranges: impl Iterator<Item = (u64, u64)>) -> Vec<FrameRecord> {
+    pub(crate) fn cover(&self, ranges: impl Iterator<Item = (u64, u64)>) -> Vec<FrameRecord> {
         let mut covers = Vec::new();
         let (mut at, mut offset, mut start) = (0, 0u64, 0u64);
         let unpacked = |frame: &Frame| u64::from(frame.unpacked);
@@ -85,7 +85,7 @@ impl Frames {
     }
 
     /// Length of the seek table that a shard's last bytes announce; `None` if they announce none.
-    pub fn announced_bytes(tail: &[u8]) -> Option<u64> {
+    pub(crate) fn announced_bytes(tail: &[u8]) -> Option<u64> {
         let footer = tail.last_chunk::<TABLE_FOOTER>()?;
         let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| footer[at + i]));
         let (frames, descriptor, magic) = (number(0) as usize, footer[4], number(5));
@@ -101,7 +101,7 @@ impl Frames {
     }
 
     /// The seek table at the end of the shard `name` of this record and of `bytes` bytes, or what is wrong with it.
-    pub fn read(
+    pub(crate) fn read(
         sink: &dyn Sink,
         name: &str,
         bytes: u64,
@@ -125,7 +125,7 @@ impl Frames {
     }
 
     /// Enters into a record which frames hold its samples.
-    pub fn enter(&self, record: &mut ShardRecord) {
+    pub(crate) fn enter(&self, record: &mut ShardRecord) {
         let ranges = record.samples.iter().map(|row| (row.offset, row.length));
         let covers = self.cover(ranges);
         for (row, cover) in record.samples.iter_mut().zip(covers) {
@@ -134,7 +134,7 @@ impl Frames {
     }
 
     /// Reads a seek table, which is all of `table`; says what is wrong with it.
-    pub fn parse(table: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(table: &[u8]) -> Result<Self, String> {
         let number = |at: usize| {
             let bytes = table.get(at..at + 4)?;
             Some(u32::from_le_bytes(std::array::from_fn(|i| bytes[i])))
@@ -163,7 +163,7 @@ impl Frames {
     }
 
     /// Bytes of all frames, with the table, and of what they hold.
-    pub fn totals(&self) -> (u64, u64) {
+    pub(crate) fn totals(&self) -> (u64, u64) {
         let sum = |of: fn(&Frame) -> u32| self.0.iter().map(|f| u64::from(of(f))).sum::<u64>();
         let table = self.table_bytes() as u64;
         (sum(|f| f.packed) + table, sum(|f| f.unpacked))

@@ -22,8 +22,8 @@ use crate::format::compress::seekable::{MAX_FRAME_BYTES, Seekable};
 use crate::format::{Body, Out, Spot};
 use crate::model::recipe::Compression;
 
-pub use crate::format::compress::frames::Frames;
-pub use crate::format::compress::unpack::{Raw, packed_as, unpack};
+pub(crate) use crate::format::compress::frames::Frames;
+pub(crate) use crate::format::compress::unpack::{Raw, packed_as, unpack};
 
 /// A seekable frame ends before the sample that would bring it over this: small enough to be read for one sample, large enough
 /// that small samples are compressed together.
@@ -38,7 +38,7 @@ enum Inner<W: Write> {
 }
 
 /// What a packer writes to: it compresses, counts and checksums what passes.
-pub struct Compressor<W: Write> {
+pub(crate) struct Compressor<W: Write> {
     name: String,
     inner: Inner<W>,
     position: u64,
@@ -47,7 +47,7 @@ pub struct Compressor<W: Write> {
 }
 
 /// What a [`Compressor`] made.
-pub struct Packed<W> {
+pub(crate) struct Packed<W> {
     /// What it wrote to.
     pub inner: W,
     /// Length and checksums of what was written.
@@ -60,7 +60,12 @@ pub struct Packed<W> {
 
 impl<W: Write> Compressor<W> {
     /// Packs the shard `name` of `bytes` bytes into `out`.
-    pub fn new(name: &str, out: Digest<W>, compression: Compression, bytes: u64) -> Result<Self> {
+    pub(crate) fn new(
+        name: &str,
+        out: Digest<W>,
+        compression: Compression,
+        bytes: u64,
+    ) -> Result<Self> {
         let inner = match compression {
             Compression::None => Ok(Inner::Plain(out)),
             Compression::Gzip { level } => Ok(Inner::Gzip(
@@ -88,7 +93,7 @@ impl<W: Write> Compressor<W> {
     }
 
     /// Says that a sample of about so many bytes begins here.
-    pub fn begin_sample(&mut self, bytes: u64) -> Result<()> {
+    pub(crate) fn begin_sample(&mut self, bytes: u64) -> Result<()> {
         match &mut self.inner {
             Inner::Seekable(frames) if frames.waiting_bytes() as u64 + bytes > FRAME_BYTES => {
                 frames
@@ -100,7 +105,7 @@ impl<W: Write> Compressor<W> {
     }
 
     /// Says that a sample begins here that is known to begin an independent frame: in a shard that is made again from its record.
-    pub fn begin_frame(&mut self) -> Result<()> {
+    pub(crate) fn begin_frame(&mut self) -> Result<()> {
         match &mut self.inner {
             Inner::Seekable(frames) => frames
                 .end_frame()
@@ -111,12 +116,12 @@ impl<W: Write> Compressor<W> {
 
     /// Whether the shard turned out to be of another length than its first bytes say: it must be packed again, as
     /// [`Out::position`] bytes.
-    pub fn broke_pledge(&self) -> bool {
+    pub(crate) fn broke_pledge(&self) -> bool {
         self.pledged.is_some_and(|bytes| bytes != self.position)
     }
 
     /// Ends the shard.
-    pub fn finish(self) -> Result<Packed<W>> {
+    pub(crate) fn finish(self) -> Result<Packed<W>> {
         let (out, frames) = match self.inner {
             Inner::Plain(out) => Ok((out, None)),
             Inner::Zstd(encoder) => encoder.finish().map(|out| (out, None)),
@@ -226,7 +231,7 @@ impl<W: Write> Out for Compressor<W> {
 }
 
 /// What compressing costs and saves.
-pub trait CompressionCost {
+pub(crate) trait CompressionCost {
     /// Memory of one compressor or decompressor, in bytes; rounded up from what libzstd 1.5.7 says of its contexts.
     fn memory_bytes(self) -> u64;
     /// Length of `content` compressed, in bytes, for estimates.

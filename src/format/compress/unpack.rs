@@ -20,7 +20,7 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// A shard as it lies in the store: counted and checksummed however far a decompressor reads it, and whether reading it failed, which
 /// is no damage.
 #[derive(Clone)]
-pub struct Raw<'a>(Arc<Mutex<RawState<'a>>>);
+pub(crate) struct Raw<'a>(Arc<Mutex<RawState<'a>>>);
 
 struct RawState<'a> {
     scanner: Scanner<'a>,
@@ -30,7 +30,7 @@ struct RawState<'a> {
 
 impl<'a> Raw<'a> {
     /// Starts at the beginning of `inner`.
-    pub fn new(inner: impl Read + Send + 'a) -> Self {
+    pub(crate) fn new(inner: impl Read + Send + 'a) -> Self {
         Self(Arc::new(Mutex::new(RawState {
             scanner: Scanner::new(inner),
             failed: false,
@@ -42,12 +42,12 @@ impl<'a> Raw<'a> {
     }
 
     /// Whether the store failed to give it.
-    pub fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.lock().failed
     }
 
     /// Reads to the end; gives the length and CRC-32 of all of it.
-    pub fn drain(&self) -> io::Result<(u64, u32)> {
+    pub(crate) fn drain(&self) -> io::Result<(u64, u32)> {
         self.lock().scanner.drain()
     }
 }
@@ -62,7 +62,7 @@ impl Read for Raw<'_> {
 }
 
 /// The compression whose files begin so, in its usual setting.
-pub fn packed_as(head: &[u8]) -> Option<Compression> {
+pub(crate) fn packed_as(head: &[u8]) -> Option<Compression> {
     let gzip = head.starts_with(&GZIP_MAGIC);
     let zstd = head.starts_with(&ZSTD_MAGIC);
     let seekable = false;
@@ -74,7 +74,7 @@ pub fn packed_as(head: &[u8]) -> Option<Compression> {
 }
 
 /// Unpacks a shard. More than `bytes` bytes are never given: what a manifest does not announce is read as one byte too many.
-pub fn unpack<'a>(
+pub(crate) fn unpack<'a>(
     compression: Compression,
     packed: impl Read + Send + 'a,
     bytes: u64,

@@ -30,6 +30,6 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Whether a file begins with the length of a record and its checksum.
-pub fn begins_record(file: &[u8]) -> bool {
+pub(crate) fn begins_record(file: &[u8]) -> bool {
     file.len() >= HEAD_BYTES as usize && u32_at(file, 8) == masked(crc32c(&file[..8]))
 }

@@ -2,30 +2,12 @@
 //!
 //! Sources: TensorFlow `core/example/example.proto`, `core/example/feature.proto`.
 
-use std::collections::BTreeMap;
-
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-/// `tf.train.Example`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Example {
-    /// Its features.
-    #[prost(message, optional, tag = "1")]
-    pub features: Option<Features>,
-}
-
-/// `tf.train.Features`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Features {
-    /// By name; written sorted.
-    #[prost(btree_map = "string, message", tag = "1")]
-    pub feature: BTreeMap<String, Feature>,
-}
-
 /// `tf.train.Feature`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Feature {
+pub(crate) struct Feature {
     /// Values of one of three types.
     #[prost(oneof = "Values", tags = "1, 2, 3")]
     pub kind: Option<Values>,
@@ -33,7 +15,7 @@ pub struct Feature {
 
 /// The values of a feature.
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub enum Values {
+pub(crate) enum Values {
     /// Byte strings.
     #[prost(message, tag = "1")]
     Bytes(BytesList),
@@ -47,7 +29,7 @@ pub enum Values {
 
 /// `tf.train.BytesList`.
 #[derive(Clone, PartialEq, Message)]
-pub struct BytesList {
+pub(crate) struct BytesList {
     /// The values.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub value: Vec<Vec<u8>>,
@@ -55,7 +37,7 @@ pub struct BytesList {
 
 /// `tf.train.FloatList`.
 #[derive(Clone, PartialEq, Message)]
-pub struct FloatList {
+pub(crate) struct FloatList {
     /// The values.
     #[prost(float, repeated, tag = "1")]
     pub value: Vec<f32>,
@@ -63,7 +45,7 @@ pub struct FloatList {
 
 /// `tf.train.Int64List`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Int64List {
+pub(crate) struct Int64List {
     /// The values.
     #[prost(int64, repeated, tag = "1")]
     pub value: Vec<i64>,

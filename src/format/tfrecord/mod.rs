@@ -21,11 +21,8 @@ use crate::model::limits::Limits;
 use crate::model::recipe::{Names, Schema};
 
 pub(super) use crate::format::tfrecord::example::TfRecord;
-pub use crate::format::tfrecord::example::is_image;
-pub use crate::format::tfrecord::frame::begins_record;
-pub use crate::format::tfrecord::messages::{
-    BytesList, Example, Feature, Features, FloatList, Int64List, Values,
-};
+pub(crate) use crate::format::tfrecord::example::is_image;
+pub(crate) use crate::format::tfrecord::frame::begins_record;
 
 /// Protobuf's limit for one message, with room for the features around a content.
 const MAX_FIELD: u64 = (1 << 31) - (1 << 20);
@@ -87,8 +84,10 @@ impl Layout for TfRecord {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
-    use prost::Message as _;
+    use prost::Message;
 
     use super::*;
     use crate::base::image::ImageFormat;
@@ -96,11 +95,25 @@ mod tests {
     use crate::format::test::walk as walk_through;
     use crate::format::test::{Members, check, names, pack, samples};
     use crate::format::tfrecord::frame::{crc32c, masked};
-    use crate::format::tfrecord::messages::{
-        Example, Feature, Features, FloatList, Values, bytes, int,
-    };
+    use crate::format::tfrecord::messages::{Feature, FloatList, Values, bytes, int};
     use crate::model::record::{FieldRecord, SampleRecord};
     use crate::model::sample::SourcePath;
+
+    /// `tf.train.Example`.
+    #[derive(Clone, PartialEq, Message)]
+    struct Example {
+        /// Its features.
+        #[prost(message, optional, tag = "1")]
+        features: Option<Features>,
+    }
+
+    /// `tf.train.Features`.
+    #[derive(Clone, PartialEq, Message)]
+    struct Features {
+        /// By name; written sorted.
+        #[prost(btree_map = "string, message", tag = "1")]
+        feature: BTreeMap<String, Feature>,
+    }
 
     fn layout(schema: Schema) -> TfRecord {
         TfRecord {

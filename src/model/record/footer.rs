@@ -15,7 +15,7 @@ use crate::model::version;
 pub(super) const FOOTER_KEY: &str = "shardpack";
 
 /// Bytes read from the end of an index at first to find its footer.
-pub const FOOTER_GUESS: u64 = 64 * 1024;
+pub(crate) const FOOTER_GUESS: u64 = 64 * 1024;
 
 /// Bytes of a Parquet file after its footer: the footer's length and the magic number.
 pub(super) const PARQUET_END: usize = 8;
@@ -25,7 +25,7 @@ pub(super) const SEAL: usize = 4;
 
 /// The footer entry: everything about a shard but its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Footer {
+pub(crate) struct Footer {
     /// Version of this entry, 1.
     pub version: u32,
     /// Digest of the plan.
@@ -62,7 +62,7 @@ pub struct Footer {
 
 impl ShardRecord {
     /// The footer entry of an index file with these pages.
-    pub fn footer(&self, pages: &[u8]) -> Footer {
+    pub(crate) fn footer(&self, pages: &[u8]) -> Footer {
         Footer {
             version: 1,
             plan: self.plan.clone(),
@@ -83,7 +83,11 @@ impl ShardRecord {
 
 impl Footer {
     /// Reads the footer of an index from its last bytes; `Err(n)` inside says that `n` bytes are needed.
-    pub fn decode(name: &str, tail: &Bytes, size: u64) -> Result<std::result::Result<Self, u64>> {
+    pub(crate) fn decode(
+        name: &str,
+        tail: &Bytes,
+        size: u64,
+    ) -> Result<std::result::Result<Self, u64>> {
         let needed = footer_length(tail)
             .and_then(|length| length.checked_add(PARQUET_END + SEAL))
             .ok_or_else(|| damaged(name, "it does not end like one"))?;
@@ -101,7 +105,7 @@ impl Footer {
     }
 
     /// The footer of a whole index, every byte of which is compared with its checksums.
-    pub fn of_file(name: &str, file: &Bytes) -> Result<Self> {
+    pub(crate) fn of_file(name: &str, file: &Bytes) -> Result<Self> {
         let footer = Self::decode(name, file, file.len() as u64)?
             .map_err(|_| damaged(name, "it is too short"))?;
         footer.check_pages(name, file)?;
@@ -109,7 +113,7 @@ impl Footer {
     }
 
     /// Compares the pages of the index that this footer is of with their checksum.
-    pub fn check_pages(&self, name: &str, file: &[u8]) -> Result<()> {
+    pub(crate) fn check_pages(&self, name: &str, file: &[u8]) -> Result<()> {
         let end = footer_length(file).unwrap_or(0) + PARQUET_END + SEAL;
         let pages = &file[..file.len().saturating_sub(end)];
         let actual = crc_text(crc32fast::hash(pages));

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::base::image::ImageInfo;
 use crate::model::sample::SourcePath;
 
-pub use crate::model::record::footer::{FOOTER_GUESS, Footer};
+pub(crate) use crate::model::record::footer::{FOOTER_GUESS, Footer};
 
 /// Label of a sample that has none, in shards that somebody else made; -1 in the index.
-pub const NO_LABEL: u32 = u32::MAX;
+pub(crate) const NO_LABEL: u32 = u32::MAX;
 
 /// A label as readers of the index know it: -1 for none, as in TFDS.
-pub fn label_number(label: u32) -> i64 {
+pub(crate) fn label_number(label: u32) -> i64 {
     if label == NO_LABEL {
         -1
     } else {
@@ -29,7 +29,7 @@ pub fn label_number(label: u32) -> i64 {
 
 /// One field of a packed sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldRecord {
+pub(crate) struct FieldRecord {
     /// Field name.
     pub name: String,
     /// First content byte in the shard.
@@ -42,7 +42,7 @@ pub struct FieldRecord {
 
 /// The compressed frames that hold a sample and can be unpacked on their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FrameRecord {
+pub(crate) struct FrameRecord {
     /// First byte of the first of them in the shard.
     pub offset: u64,
     /// Bytes of all of them.
@@ -53,7 +53,7 @@ pub struct FrameRecord {
 
 /// One packed sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SampleRecord {
+pub(crate) struct SampleRecord {
     /// Unique over the dataset.
     pub key: String,
     /// Class number, 0-based.
@@ -85,7 +85,7 @@ pub struct Remark {
 
 /// A finished shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardRecord {
+pub(crate) struct ShardRecord {
     /// Name of the shard below the destination.
     pub shard: String,
     /// Split it belongs to.
@@ -110,7 +110,7 @@ pub struct ShardRecord {
 
 impl ShardRecord {
     /// A record of nothing yet.
-    pub fn empty(shard: &str) -> Self {
+    pub(crate) fn empty(shard: &str) -> Self {
         Self {
             shard: shard.to_owned(),
             split: String::new(),
@@ -126,13 +126,13 @@ impl ShardRecord {
     }
 
     /// Length of the shard when it is unpacked.
-    pub fn unpacked_bytes(&self) -> u64 {
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
         self.unpacked_bytes.unwrap_or(self.bytes)
     }
 }
 
 /// The index's name for a shard's name: `data/train-00000.tar` → `index/train-00000.parquet`.
-pub fn index_name(shard: &str) -> String {
+pub(crate) fn index_name(shard: &str) -> String {
     let base = shard.rsplit('/').next().unwrap_or(shard);
     let stem = base.split('.').next().unwrap_or(base);
     format!("index/{stem}.parquet")

@@ -15,7 +15,7 @@ use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 
 impl ShardRecord {
     /// Reads an index file back. `name` is for messages.
-    pub fn decode(name: &str, file: &Bytes) -> Result<Self> {
+    pub(crate) fn decode(name: &str, file: &Bytes) -> Result<Self> {
         guarded(name, || Self::decode_all(name, file))
     }
 
@@ -56,7 +56,7 @@ impl ShardRecord {
     }
 
     /// The keys alone, in shard order.
-    pub fn decode_keys(name: &str, file: &Bytes) -> Result<Vec<String>> {
+    pub(crate) fn decode_keys(name: &str, file: &Bytes) -> Result<Vec<String>> {
         guarded(name, || Self::decode_only_keys(name, file))
     }
 

@@ -17,7 +17,7 @@ use crate::model::record::{FieldRecord, ShardRecord};
 
 impl ShardRecord {
     /// The index file. The same record gives the same bytes. `classes` are the class names by label.
-    pub fn encode(&self, classes: &[String]) -> Result<Vec<u8>> {
+    pub(crate) fn encode(&self, classes: &[String]) -> Result<Vec<u8>> {
         self.write_parquet(classes).map_err(|error| {
             Error::failed(format!("{}: index cannot be encoded: {error}", self.shard))
         })

@@ -17,7 +17,7 @@ const SHARDS: usize = 4;
 
 /// Reader indexes of a manifest.
 #[derive(Debug, Default)]
-pub struct ExportedFiles {
+pub(crate) struct ExportedFiles {
     /// What the manifest is to say of them, sorted.
     pub entries: Vec<IndexFile>,
     /// Those that describe the whole dataset, which are not written yet: every snapshot has its own under the same names.
@@ -28,7 +28,7 @@ pub struct ExportedFiles {
 /// name is always the same.
 ///
 /// An index that holds every row in memory is refused when that is more than `memory`.
-pub fn export_readers(
+pub(crate) fn export_readers(
     sink: &dyn Sink,
     manifest: &Manifest,
     names: &[String],
@@ -57,7 +57,7 @@ pub fn export_readers(
 /// Makes these files of a manifest's indexes again, and writes none. What cannot be made is not among them.
 ///
 /// An index that holds every row in memory is refused when that is more than `memory`.
-pub fn export_files_again(
+pub(crate) fn export_files_again(
     sink: &dyn Sink,
     manifest: &Manifest,
     files: &[&IndexFile],

@@ -9,13 +9,13 @@ use crate::model::record::ShardRecord;
 use crate::publish::readers::facts::Facts;
 
 /// A file to be written: its name below the destination, and its content.
-pub type NamedFile = (String, Vec<u8>);
+pub(crate) type NamedFile = (String, Vec<u8>);
 
 /// Names of the shards of a dataset in order, by split.
-pub type Splits<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+pub(crate) type Splits<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 /// The shards of a manifest.
-pub fn splits_of(manifest: &Manifest) -> Splits<'_> {
+pub(crate) fn splits_of(manifest: &Manifest) -> Splits<'_> {
     let mut splits = Splits::new();
     for (split, shard) in manifest.shards() {
         splits.entry(split).or_default().push(&shard.name);
@@ -24,7 +24,7 @@ pub fn splits_of(manifest: &Manifest) -> Splits<'_> {
 }
 
 /// Describes finished shards to one reader.
-pub trait Exporter: Send + Sync {
+pub(crate) trait Exporter: Send + Sync {
     /// Says why shards of this recipe cannot be described so, and what to do about it.
     fn check(&self, recipe: &Recipe) -> Result<(), String>;
     /// Says why shards of these names, all of a split in order, cannot be described so, and what to do about it.

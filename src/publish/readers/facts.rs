@@ -7,7 +7,7 @@ use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
 
 /// What the records of all shards have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Names of the fields that hold images.
     pub image_fields: BTreeSet<String>,
     /// Formats of the images, where they were looked at.
@@ -18,7 +18,7 @@ pub struct Facts {
 
 /// What every sample has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Common {
+pub(crate) struct Common {
     /// Names of fields.
     pub fields: BTreeSet<String>,
     /// Whether each has an image.

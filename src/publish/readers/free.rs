@@ -16,7 +16,7 @@ use crate::store::Sink;
 const NAMED: usize = 5;
 
 /// What is to be described, and to which readers.
-pub struct Described<'a> {
+pub(crate) struct Described<'a> {
     /// How the shards were made.
     pub recipe: &'a Recipe,
     /// The shards.
@@ -29,7 +29,7 @@ pub struct Described<'a> {
 
 /// Names of the files there that these indexes would be written over, though no snapshot knows them and, of those that describe one
 /// shard, though they are not what would be written.
-pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
+pub(crate) fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<String>> {
     let mut exporters: Vec<&dyn Exporter> = Vec::new();
     for name in what.indexes {
         exporters.push(exporter_of(name)?);
@@ -82,7 +82,7 @@ pub fn files_in_the_way(sink: &dyn Sink, what: &Described<'_>) -> Result<Vec<Str
 }
 
 /// Refuses to write over files of somebody else.
-pub fn refuse_to_replace(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
+pub(crate) fn refuse_to_replace(sink: &dyn Sink, in_the_way: &[String]) -> Result<()> {
     if in_the_way.is_empty() {
         return Ok(());
     }

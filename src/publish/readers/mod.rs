@@ -24,10 +24,11 @@ use crate::model::manifest::{IndexFile, Manifest};
 use crate::model::recipe::Recipe;
 use crate::plan::value::Plan;
 
-pub use crate::publish::readers::export::{ExportedFiles, export_files_again, export_readers};
-pub use crate::publish::readers::exporter::{Exporter, NamedFile, Splits, splits_of};
-pub use crate::publish::readers::facts::{Common, Facts};
-pub use crate::publish::readers::free::{Described, files_in_the_way, refuse_to_replace};
+pub(crate) use crate::publish::readers::export::{
+    ExportedFiles, export_files_again, export_readers,
+};
+pub(crate) use crate::publish::readers::exporter::{Exporter, NamedFile, Splits, splits_of};
+pub(crate) use crate::publish::readers::free::{Described, files_in_the_way, refuse_to_replace};
 
 /// The indexes there are, under the names of `--index`.
 const EXPORTERS: [(&str, &dyn Exporter); 8] = [
@@ -42,12 +43,12 @@ const EXPORTERS: [(&str, &dyn Exporter); 8] = [
 ];
 
 /// The names of `--index`.
-pub fn reader_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn reader_names() -> impl Iterator<Item = &'static str> {
     EXPORTERS.iter().map(|(name, _)| *name)
 }
 
 /// Names of all files that can describe the shard of this name alone.
-pub fn reader_files_of_shard(shard: &str) -> impl Iterator<Item = String> {
+pub(crate) fn reader_files_of_shard(shard: &str) -> impl Iterator<Item = String> {
     EXPORTERS
         .iter()
         .filter_map(move |(_, exporter)| exporter.shard_file(shard))
@@ -66,21 +67,21 @@ fn exporter_of(name: &str) -> Result<&'static dyn Exporter> {
 }
 
 /// Refuses, before any work, an index that cannot describe shards of this recipe.
-pub fn check_reader(name: &str, recipe: &Recipe) -> Result<()> {
+pub(crate) fn check_reader(name: &str, recipe: &Recipe) -> Result<()> {
     exporter_of(name)?
         .check(recipe)
         .map_err(|why| Error::usage(format!("--index {name}: {why}")))
 }
 
 /// Refuses, before any work, an index that cannot describe shards of these names, all of a split in order.
-pub fn check_shard_names(name: &str, split: &str, shards: &[&str]) -> Result<()> {
+pub(crate) fn check_shard_names(name: &str, split: &str, shards: &[&str]) -> Result<()> {
     exporter_of(name)?
         .check_names(split, shards)
         .map_err(|why| Error::usage(format!("--index {name}: {why}")))
 }
 
 /// Refuses, before any work, names that a reader index which the dataset has cannot describe.
-pub fn check_planned_names(manifest: &Manifest, plan: &Plan) -> Result<()> {
+pub(crate) fn check_planned_names(manifest: &Manifest, plan: &Plan) -> Result<()> {
     let names = plan.dataset();
     for reader in manifest.readers() {
         for (split, names) in &names {
@@ -91,14 +92,14 @@ pub fn check_planned_names(manifest: &Manifest, plan: &Plan) -> Result<()> {
 }
 
 /// Reader indexes of a manifest that describe one shard each, and have names that nothing else ever has.
-pub fn files_of_shards(manifest: &Manifest) -> Vec<&IndexFile> {
+pub(crate) fn files_of_shards(manifest: &Manifest) -> Vec<&IndexFile> {
     let names = names_of_shards(manifest);
     let files = manifest.indexes.iter();
     files.filter(|file| names.contains(&file.name)).collect()
 }
 
 /// Reader indexes of a manifest that describe the whole dataset, of kinds that this version knows.
-pub fn files_of_dataset(manifest: &Manifest) -> Vec<&IndexFile> {
+pub(crate) fn files_of_dataset(manifest: &Manifest) -> Vec<&IndexFile> {
     let names = names_of_shards(manifest);
     let known =
         |file: &&IndexFile| exporter_of(&file.reader).is_ok() && !names.contains(&file.name);
@@ -119,7 +120,7 @@ fn names_of_shards(manifest: &Manifest) -> HashSet<String> {
 }
 
 /// Directories that indexes have for themselves, each once.
-pub fn directories() -> Vec<&'static str> {
+pub(crate) fn directories() -> Vec<&'static str> {
     let mut found = Vec::new();
     for (_, exporter) in EXPORTERS {
         for directory in exporter.directories() {
@@ -132,7 +133,7 @@ pub fn directories() -> Vec<&'static str> {
 }
 
 /// Whether people complete this file, so that what they wrote stays.
-pub fn is_for_people(file: &IndexFile) -> bool {
+pub(crate) fn is_for_people(file: &IndexFile) -> bool {
     exporter_of(&file.reader).is_ok_and(|exporter| exporter.is_for_people(&file.name))
 }
 

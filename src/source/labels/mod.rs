@@ -24,14 +24,14 @@ const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
 
 /// The class of every labelled file, from a label file.
 #[derive(Debug)]
-pub struct Labels {
+pub(crate) struct Labels {
     classes: Vec<String>,
     rows: Rows,
 }
 
 /// How labels find their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Matching {
+pub(crate) enum Matching {
     /// Every row names its file.
     ByName,
     /// The k-th row belongs to the k-th image in sorted file-name order.
@@ -57,7 +57,7 @@ impl Labels {
     /// # Errors
     ///
     /// One line that names the file, the line in it, and what to do.
-    pub fn parse(
+    pub(crate) fn parse(
         name: &str,
         text: &[u8],
         synsets: Option<(&str, &[u8])>,
@@ -77,12 +77,12 @@ impl Labels {
     }
 
     /// Class names in label order.
-    pub fn classes(&self) -> &[String] {
+    pub(crate) fn classes(&self) -> &[String] {
         &self.classes
     }
 
     /// Whether the labels find their files by name or by position.
-    pub fn matching(&self) -> Matching {
+    pub(crate) fn matching(&self) -> Matching {
         match &self.rows {
             Rows::Named { .. } => Matching::ByName,
             Rows::Listed(labels) => Matching::ByPosition { rows: labels.len() },
@@ -94,7 +94,7 @@ impl Labels {
     ///
     /// Tried in this order: the path, the base name, and both without extension. A directory that
     /// all names of the label file share (`val/`) may be missing from the path.
-    pub fn by_name(&self, relative_path: &[u8]) -> Option<u32> {
+    pub(crate) fn by_name(&self, relative_path: &[u8]) -> Option<u32> {
         let Rows::Named {
             rows,
             sorted,
@@ -119,7 +119,7 @@ impl Labels {
 
     /// The label of the image that is `row`-th, from 0, in sorted file-name order; an index of
     /// [`classes`](Labels::classes).
-    pub fn by_position(&self, row: usize) -> Option<u32> {
+    pub(crate) fn by_position(&self, row: usize) -> Option<u32> {
         match &self.rows {
             Rows::Named { .. } => None,
             Rows::Listed(labels) => labels.get(row).copied(),
@@ -128,7 +128,7 @@ impl Labels {
 
     /// The names in the label file with the line each is on, in the order of the file and without
     /// repetitions; none if labels go by position.
-    pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = (usize, &str)> {
         let rows = match &self.rows {
             Rows::Named { rows, .. } => rows.as_slice(),
             Rows::Listed(_) => &[],

@@ -41,7 +41,7 @@ const BACKOFF: std::ops::Range<Duration> = Duration::from_millis(100)..Duration:
 
 /// The connection of a process, made when first needed; its clones share it.
 #[derive(Clone, Default)]
-pub struct Network(Arc<Mutex<Option<Arc<Connection>>>>);
+pub(crate) struct Network(Arc<Mutex<Option<Arc<Connection>>>>);
 
 impl std::fmt::Debug for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -27,7 +27,7 @@ mod unfinished;
 mod watch;
 mod write;
 
-pub use connection::Network;
+pub(crate) use connection::Network;
 pub use options::S3Options;
 
 pub(super) use location::SCHEME;

@@ -34,7 +34,7 @@ const LAYOUTS: [(&str, Format); 5] = [
 
 /// A shard of somebody else: its name, its length, and how it is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForeignShard {
+pub(crate) struct ForeignShard {
     /// Name below the destination.
     pub name: String,
     /// Its length.
@@ -47,7 +47,7 @@ pub struct ForeignShard {
 
 impl ForeignShard {
     /// What is known of how it was made.
-    pub fn recipe(&self) -> Recipe {
+    pub(crate) fn recipe(&self) -> Recipe {
         foreign_recipe(self.format, self.compress, Cut::Shards(1))
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn without_kind(name: &str) -> String {
 }
 
 /// Whether a file of this name is a shard of this layout, as far as names tell.
-pub fn is_foreign_shard(name: &str, format: Format) -> bool {
+pub(crate) fn is_foreign_shard(name: &str, format: Format) -> bool {
     kind(name).is_some_and(|(other, _)| other == format)
 }
 
@@ -125,7 +125,7 @@ fn otherwise(head: &[u8]) -> Option<&'static str> {
 /// The shards in a directory that has no manifest, sorted by name.
 ///
 /// Files that are called shards and are of a format that this program does not walk are an error that names them.
-pub fn foreign_shards(sink: &dyn Sink) -> Result<Vec<ForeignShard>> {
+pub(crate) fn foreign_shards(sink: &dyn Sink) -> Result<Vec<ForeignShard>> {
     let shard = |(name, bytes): (String, u64)| {
         let (format, compress) = kind(&name)?;
         Some(ForeignShard {

@@ -33,13 +33,13 @@ use crate::upkeep::adopt::labels::{DatasetLabels, ShardLabels, renumber};
 use crate::upkeep::adopt::names::{index_names, split_of};
 use crate::upkeep::adopt::record::record_of;
 
-pub use crate::upkeep::adopt::kind::{ForeignShard, foreign_shards, is_foreign_shard};
-pub use crate::upkeep::adopt::names::{foreign_splits, key_beginnings};
-pub use crate::upkeep::adopt::record::index_from_foreign;
-pub use crate::upkeep::adopt::walk::{Walked, walk_foreign};
+pub(crate) use crate::upkeep::adopt::kind::{ForeignShard, foreign_shards, is_foreign_shard};
+pub(crate) use crate::upkeep::adopt::names::{foreign_splits, key_beginnings};
+pub(crate) use crate::upkeep::adopt::record::index_from_foreign;
+pub(crate) use crate::upkeep::adopt::walk::{Walked, walk_foreign};
 
 /// One adoption.
-pub struct Adoption<'a> {
+pub(crate) struct Adoption<'a> {
     /// The directory.
     pub sink: &'a dyn Sink,
     /// Its shards, all of them.
@@ -67,7 +67,7 @@ struct AdoptedShard {
 /// Damage is an error that names it all, and so are keys in two shards and labels that contradict each other: there is no manifest
 /// then. Files that lie where the indexes are to be, and are none, are an error unless they are to be replaced. Takes 16 bytes a sample
 /// besides what walking takes.
-pub fn adopt(adoption: &Adoption<'_>) -> Result<Manifest> {
+pub(crate) fn adopt(adoption: &Adoption<'_>) -> Result<Manifest> {
     let &Adoption {
         sink, shards, jobs, ..
     } = adoption;
@@ -286,7 +286,7 @@ impl IndexWriter<'_> {
 }
 
 /// Refuses a directory that a run of ours began to fill.
-pub fn refuse_unfinished(sink: &dyn Sink) -> Result<()> {
+pub(crate) fn refuse_unfinished(sink: &dyn Sink) -> Result<()> {
     match sink.list(STATE)?.is_empty() {
         true => Ok(()),
         false => require(sink).map(drop),

@@ -10,7 +10,7 @@ use crate::source::dirs::SPLIT_NAMES;
 use crate::upkeep::adopt::kind::{ForeignShard, without_kind};
 
 /// The shards of a directory by their splits, in order.
-pub fn foreign_splits(shards: &[ForeignShard]) -> Splits<'_> {
+pub(crate) fn foreign_splits(shards: &[ForeignShard]) -> Splits<'_> {
     let mut splits = Splits::new();
     for shard in shards {
         splits
@@ -56,7 +56,7 @@ pub(super) fn index_names(shards: &[&str]) -> Vec<String> {
 
 /// What begins the keys of each shard's samples where the shard has no keys, as TFRecords have none: the file's name up to its first
 /// dot, with the directories or all of it where files would share that.
-pub fn key_beginnings(shards: &[&str]) -> Vec<String> {
+pub(crate) fn key_beginnings(shards: &[&str]) -> Vec<String> {
     fn up_to_dot(base: &str) -> &str {
         base.split('.').next().unwrap_or(base)
     }

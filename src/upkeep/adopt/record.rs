@@ -39,7 +39,7 @@ pub(super) fn record_of(
 }
 
 /// The index file of a published shard, made again from the shard; `None` if that is damaged.
-pub fn index_from_foreign(
+pub(crate) fn index_from_foreign(
     sink: &dyn Sink,
     manifest: &Manifest,
     shard: &ShardEntry,

@@ -18,7 +18,7 @@ const MAX_NAME: usize = 200;
 
 /// What was seen in a shard.
 #[derive(Debug, Default)]
-pub struct Walked {
+pub(crate) struct Walked {
     /// The samples, in shard order. Where shards say names instead of numbers, labels are places in `named`.
     pub rows: Vec<SampleRecord>,
     /// Class names by label, where shards say both.
@@ -41,7 +41,7 @@ pub struct Walked {
 
 impl ForeignShard {
     /// Walks it, however much it unpacks to. `keys` begins the keys of samples that have none of their own.
-    pub fn walk(&self, keys: &str, reader: impl Read + Send) -> Result<Walked> {
+    pub(crate) fn walk(&self, keys: &str, reader: impl Read + Send) -> Result<Walked> {
         let kind = (self.format, self.compress);
         walk_foreign(&self.name, keys, kind, reader, u64::MAX - 1)
     }
@@ -121,7 +121,7 @@ impl<R: Read> Read for Counted<R> {
 
 /// Walks the shard `name` of this layout and compression. `keys` begins the keys of samples that have none of their own. `most`
 /// bounds what it unpacks to; what it says of itself is not believed.
-pub fn walk_foreign(
+pub(crate) fn walk_foreign(
     name: &str,
     keys: &str,
     (format, compress): (Format, Compression),

@@ -23,7 +23,7 @@ use crate::upkeep::gc::inventory::Inventory;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug)]
-pub struct RemovalRules {
+pub(crate) struct RemovalRules {
     /// Younger ones are left alone: no run may stand still for longer.
     pub older_than: Duration,
     /// So many snapshots stay, at least 1; all of them where nothing is said.
@@ -34,7 +34,7 @@ pub struct RemovalRules {
 
 /// What was found, each list in the order in which it is removed.
 #[derive(Debug, Default)]
-pub struct RemovalOutcome {
+pub(crate) struct RemovalOutcome {
     /// Removed, or to be removed.
     pub removed: Vec<Leftover>,
     /// Too young.
@@ -44,7 +44,7 @@ pub struct RemovalOutcome {
 }
 
 /// Finds what nothing needs and removes what the rules allow.
-pub fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOutcome> {
+pub(crate) fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOutcome> {
     let leftovers = sink.leftovers()?;
     let objects = sink.list_with_ages("")?;
     if leftovers.is_empty() && objects.is_empty() {

@@ -27,7 +27,7 @@ struct Snapshots {
 
 impl Repairer<'_> {
     /// The manifest, put back in place where it or its snapshot is lost. Of copies that differ the one is taken that nothing contradicts.
-    pub fn manifest(&self, outcome: &mut RepairOutcome) -> Result<Manifest> {
+    pub(crate) fn manifest(&self, outcome: &mut RepairOutcome) -> Result<Manifest> {
         let text = self.sink.get(MANIFEST)?;
         let is_there = text.is_some();
         let current = match text {

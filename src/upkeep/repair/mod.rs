@@ -32,13 +32,13 @@ use crate::store::Sink;
 use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::verify::{Level, Portion, Report, Verifier};
 
-pub use crate::upkeep::repair::source::{FindOrigin, OpenSource, Origin, SourceFiles};
+pub(crate) use crate::upkeep::repair::source::{FindOrigin, Origin, SourceFiles};
 
 /// Samples of shards that are made again in one go: what is known of them is held in memory.
 const SAMPLES_AT_ONCE: u64 = 100_000;
 
 /// One repair.
-pub struct Repairer<'a> {
+pub(crate) struct Repairer<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
     /// Shards at once.
@@ -57,6 +57,7 @@ pub struct Repairer<'a> {
 
 /// What was repaired, and what could not be.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct RepairOutcome {
     /// Objects that are again what was published, or would be.
     pub repaired: BTreeSet<String>,
@@ -82,7 +83,7 @@ struct ShardDamage<'m> {
 
 impl Repairer<'_> {
     /// What is damaged, by verifying all of it.
-    pub fn look(&self, manifest: &Manifest) -> Result<Report> {
+    pub(crate) fn look(&self, manifest: &Manifest) -> Result<Report> {
         Verifier {
             sink: self.sink,
             level: Level::Data,
@@ -100,7 +101,7 @@ impl Repairer<'_> {
     /// index is lost, too.
     ///
     /// What cannot be mended is in the outcome; an error is an outage, or says that the run was stopped.
-    pub fn mend<'o>(
+    pub(crate) fn mend<'o>(
         &self,
         manifest: &Manifest,
         report: &Report,

@@ -11,20 +11,20 @@ use crate::state::plans::Stored;
 use crate::store::Source;
 
 /// Opens the source, or says why there is none.
-pub type OpenSource<'a> = dyn Fn() -> Result<Box<dyn Source>> + 'a;
+type OpenSource<'a> = dyn Fn() -> Result<Box<dyn Source>> + 'a;
 
 /// A source and its files.
 type Opened = (Box<dyn Source>, Listing);
 
 /// The source's files, opened and listed when the first is needed.
-pub struct SourceFiles<'a> {
+pub(crate) struct SourceFiles<'a> {
     open: Box<OpenSource<'a>>,
     opened: OnceCell<Result<Opened, (Kind, String)>>,
 }
 
 impl<'a> SourceFiles<'a> {
     /// Those of the source that `open` gives.
-    pub fn new(open: impl Fn() -> Result<Box<dyn Source>> + 'a) -> Self {
+    pub(crate) fn new(open: impl Fn() -> Result<Box<dyn Source>> + 'a) -> Self {
         Self {
             open: Box::new(open),
             opened: OnceCell::new(),
@@ -32,7 +32,7 @@ impl<'a> SourceFiles<'a> {
     }
 
     /// The source and its files as they are now. What failed once is not tried again.
-    pub fn get(&self) -> Result<(&dyn Source, &Listing)> {
+    pub(crate) fn get(&self) -> Result<(&dyn Source, &Listing)> {
         let open = || {
             let source = (self.open)()?;
             let listing = source.list()?;
@@ -49,7 +49,7 @@ impl<'a> SourceFiles<'a> {
 }
 
 /// Where the images are, and the plan by which they were packed.
-pub struct Origin<'a> {
+pub(crate) struct Origin<'a> {
     /// Where samples come from.
     pub source: &'a dyn Source,
     /// The plan, with the versions that the files have now.
@@ -61,4 +61,4 @@ pub struct Origin<'a> {
 }
 
 /// Finds the origin of shards of the plan with this digest.
-pub type FindOrigin<'f, 'o> = dyn FnMut(&str, &[&ShardEntry]) -> Result<Origin<'o>> + 'f;
+pub(crate) type FindOrigin<'f, 'o> = dyn FnMut(&str, &[&ShardEntry]) -> Result<Origin<'o>> + 'f;

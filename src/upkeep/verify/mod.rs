@@ -22,13 +22,14 @@ use crate::model::manifest::{Manifest, ShardEntry};
 use crate::upkeep::verify::collected::Collected;
 
 pub(crate) use crate::upkeep::verify::plan::not_as_planned;
-pub use crate::upkeep::verify::verification::{Level, Portion, Report, SourceToCompare, Verifier};
+pub use crate::upkeep::verify::verification::{Level, Report};
+pub(crate) use crate::upkeep::verify::verification::{Portion, SourceToCompare, Verifier};
 
 impl Verifier<'_> {
     /// Verifies a published dataset.
     ///
     /// Damage is a finding; an error says that the store could not be read, or that the run was stopped.
-    pub fn run(&self, manifest: &Manifest) -> Result<Report> {
+    pub(crate) fn run(&self, manifest: &Manifest) -> Result<Report> {
         let collected = Collected::new(self.against.as_ref());
         let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
         let readable = list::check(self, manifest, &shards, &collected)?;
@@ -86,7 +87,7 @@ impl Verifier<'_> {
     }
 
     /// Verifies a directory of tars or TFRecords that nobody recorded.
-    pub fn run_foreign(&self) -> Result<Report> {
+    pub(crate) fn run_foreign(&self) -> Result<Report> {
         foreign::check(self)
     }
 }

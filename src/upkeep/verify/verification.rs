@@ -30,6 +30,7 @@ pub enum Level {
 
 /// What a verification saw and found.
 #[derive(Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// Shards looked at.
     pub shards: u64,
@@ -45,7 +46,7 @@ pub struct Report {
     pub unchecked: Vec<String>,
     /// Shards and indexes of which the store keeps no checksum, at [`Level::Head`].
     pub unknown: u64,
-    /// Shards whose content was not looked at, because of [`Portion`].
+    /// Shards whose content was not looked at, because only some were to be read, or for so long.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: u64,
 }
@@ -62,7 +63,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// The source that a dataset is compared with.
-pub struct SourceToCompare<'a> {
+pub(crate) struct SourceToCompare<'a> {
     /// Where its files are read.
     pub source: &'a dyn Source,
     /// Its samples as they are now.
@@ -71,7 +72,7 @@ pub struct SourceToCompare<'a> {
 
 /// Which of the shards are read, and until when.
 #[derive(Clone, Copy, Debug)]
-pub struct Portion {
+pub(crate) struct Portion {
     /// The first of them, in the order of the manifest.
     pub from: usize,
     /// How many, going on at the beginning after the last.
@@ -82,7 +83,7 @@ pub struct Portion {
 
 impl Portion {
     /// All shards.
-    pub const ALL: Self = Self {
+    pub(crate) const ALL: Self = Self {
         from: 0,
         count: usize::MAX,
         until: None,
@@ -90,7 +91,7 @@ impl Portion {
 }
 
 /// One verification.
-pub struct Verifier<'a> {
+pub(crate) struct Verifier<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
     /// How deep.
