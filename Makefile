@@ -17,7 +17,7 @@ PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder 
 QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs demo test quick model exhaustive check deny bench scale batch interop interop-heavy interop-all soak fuzz static clean
+.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop interop-heavy interop-all soak fuzz static clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,14 +55,14 @@ quick: ## the tests that find most mistakes, in two minutes after a build
 	$(LIMIT) cargo test --lib -- --skip crash::
 	$(LIMIT) cargo test --test it -- $(QUICK)
 
-# `make test` tries one in eight of these.
+# `make test` tries one in twelve of these.
 exhaustive: ## runs that end at any point, in every way (most of an hour)
 	SHARDPACK_EVERY=1 cargo test --lib -- --nocapture crash::
 
 model: ## the seam between threads under thousands of schedules (10 seconds); SHARDPACK_SCHEDULES=200000 make model
 	$(LIMIT) cargo test -q --manifest-path tests/model/Cargo.toml --target-dir $(TARGET)/model
 
-check: $(TYPOS) ## formatting, lints and documentation, warnings denied; spelling
+check: $(TYPOS) features ## formatting, lints and documentation, warnings denied; spelling
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path tests/model/Cargo.toml
 	cargo fmt --check --manifest-path tests/fuzz/Cargo.toml
@@ -70,6 +70,12 @@ check: $(TYPOS) ## formatting, lints and documentation, warnings denied; spellin
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --lib
 	@if [ -x $(TYPOS) ]; then $(TYPOS); else echo "spelling was not checked: typos could not be installed"; fi
 	@if [ -x $(DENY) ]; then $(DENY) check licenses bans sources; else echo "licences were not checked: make deny installs cargo-deny first"; fi
+
+# A build without any of them, and one with each alone.
+features: ## compile the program with every set of features that somebody may want
+	for set in "" s3 decode energon-sqlite; do \
+	   RUSTFLAGS="-D warnings" cargo check -q --no-default-features --features "$$set" --target-dir $(TARGET)/features || exit 1; \
+	 done
 
 deny: ## licences, duplicates, origin and known weaknesses of the libraries (builds cargo-deny first, 5 minutes)
 	@[ -x $(DENY) ] || cargo install cargo-deny --locked --root .tools

@@ -3,6 +3,7 @@
 //! In one place so that `tests/model` can compile the modules above it with a checker's instead, which tries the orders in which threads may
 //! run. Nothing else in here: what another module needs of the kind it takes from the standard library.
 
+#[cfg_attr(not(feature = "s3"), allow(unused_imports))]
 pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) use std::thread::Builder;

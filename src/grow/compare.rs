@@ -9,7 +9,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::grow::removals::Removals;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::offenders::First;
+use crate::model::offenders::Shortlist;
 use crate::model::problems::Problems;
 use crate::model::sample::{Sample, SourcePath};
 use crate::plan::budget::lists_at_once;
@@ -54,7 +54,7 @@ pub(super) struct SourceChanges {
     /// By shard, in the order of the manifest; empty where shards were not compared.
     pub(super) shards: Vec<ShardChanges>,
     /// Files of samples that are not as they were packed.
-    pub(super) changed: First<SourcePath>,
+    pub(super) changed: Shortlist<SourcePath>,
     /// What is not in the source any more.
     pub(super) removals: Removals,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::base::error::{Error, Result};
 use crate::base::units::{Share, count_text, counted};
-use crate::model::offenders::{First, NAMED};
+use crate::model::offenders::{NAMED, Shortlist};
 use crate::model::sample::{Sample, SourcePath};
 
 /// What may be gone.
@@ -46,7 +46,7 @@ impl Tally {
 pub(crate) struct Removals {
     splits: BTreeMap<String, Tally>,
     classes: BTreeMap<u32, Tally>,
-    paths: First<SourcePath>,
+    paths: Shortlist<SourcePath>,
 }
 
 impl Removals {
@@ -84,7 +84,7 @@ impl Removals {
     }
 
     /// The files that are gone, where they are known.
-    pub(crate) fn paths(&self) -> &First<SourcePath> {
+    pub(crate) fn paths(&self) -> &Shortlist<SourcePath> {
         &self.paths
     }
 

@@ -22,12 +22,12 @@ pub(crate) struct Offender {
 
 /// The number of some things, and the first [`NAMED`] of them in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct First<T> {
+pub(crate) struct Shortlist<T> {
     count: u64,
     first: BTreeSet<T>,
 }
 
-impl<T> Default for First<T> {
+impl<T> Default for Shortlist<T> {
     fn default() -> Self {
         Self {
             count: 0,
@@ -36,7 +36,7 @@ impl<T> Default for First<T> {
     }
 }
 
-impl<T: Ord> First<T> {
+impl<T: Ord> Shortlist<T> {
     /// Counts one more.
     pub(crate) fn push(&mut self, item: T) {
         self.count += 1;
@@ -86,7 +86,7 @@ impl<T: Ord> First<T> {
     }
 }
 
-impl<T: Ord> FromIterator<T> for First<T> {
+impl<T: Ord> FromIterator<T> for Shortlist<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut first = Self::default();
         items.into_iter().for_each(|item| first.push(item));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_the_first_are_named_wherever_they_were_found() {
-        let mut all: First<u32> = (0..50).rev().collect();
+        let mut all: Shortlist<u32> = (0..50).rev().collect();
         all.merge((50..1050).chain(7..9).collect());
         assert_eq!(all.count(), 1052);
         assert_eq!(
@@ -124,7 +124,7 @@ mod tests {
         assert!(
             text.ends_with("\n  … and 1,032 more: `--problems FILE` writes all of them to a file")
         );
-        let few: First<u32> = [2, 1].into_iter().collect();
+        let few: Shortlist<u32> = [2, 1].into_iter().collect();
         assert_eq!(few.lines("", u32::to_string), "\n1\n2");
     }
 }

@@ -30,7 +30,7 @@ pub(super) enum Judgement {
     /// The shard is made without it.
     Skipped,
     /// The shard is not made.
-    Refused,
+    RefusedSamples,
 }
 
 impl Shared {
@@ -109,7 +109,7 @@ impl Shared {
                 };
                 run.problems.tell(what, &path, &reason);
                 list.push(Offender { path, reason });
-                Ok(Judgement::Refused)
+                Ok(Judgement::RefusedSamples)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
-use crate::model::offenders::{First, Offender};
+use crate::model::offenders::{Offender, Shortlist};
 use crate::model::policy::Policy;
 use crate::model::problems::Problems;
 use crate::model::record::Remark;
@@ -40,7 +40,7 @@ pub(crate) struct Outcome {
     /// Samples left out of the shards made by this run.
     pub skipped: Vec<Remark>,
     /// Samples at fault that were not skipped: nothing may be published.
-    pub refused: Refused,
+    pub refused: RefusedSamples,
     /// Samples packed although something about them is odd.
     pub odd: Vec<Remark>,
     /// Samples left out so far, those of shards that could not be finished and of earlier runs too.
@@ -49,14 +49,14 @@ pub(crate) struct Outcome {
 
 /// Samples at fault that were not skipped, by what is to be done about them.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedSamples {
     /// Those whose files changed or went after planning.
-    pub stale: First<Offender>,
+    pub stale: Shortlist<Offender>,
     /// Those that are damaged.
-    pub damaged: First<Offender>,
+    pub damaged: Shortlist<Offender>,
 }
 
-impl Refused {
+impl RefusedSamples {
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.stale.count() + self.damaged.count()

@@ -19,7 +19,7 @@ pub(super) enum Attempt {
     /// It is there, its record is not yet.
     Made(Box<ShardRecord>),
     /// Samples at fault that may not be skipped.
-    Refused,
+    RefusedSamples,
     /// Its first bytes say another length than it came to have.
     Resized {
         /// The length before compression.
@@ -91,7 +91,7 @@ impl<'a> ShardPacking<'a> {
                 let judged = self
                     .shared
                     .judge(self.run, sample, error, &mut self.record)?;
-                self.is_refused |= judged == Judgement::Refused;
+                self.is_refused |= judged == Judgement::RefusedSamples;
             }
         }
         self.run.counters.sample(bytes);
@@ -139,7 +139,7 @@ impl<'a> ShardPacking<'a> {
     /// Ends the shard and commits it, if it is one that may be published.
     pub(super) fn finish(mut self) -> Result<Attempt> {
         if self.is_refused {
-            return Ok(Attempt::Refused);
+            return Ok(Attempt::RefusedSamples);
         }
         let mut record = self.record;
         self.packer.finish(&mut self.out)?;

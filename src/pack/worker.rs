@@ -82,7 +82,7 @@ impl PackerThread<'_> {
         }
         let record = match attempt {
             Attempt::Made(record) => record,
-            Attempt::Refused => return Ok(()),
+            Attempt::RefusedSamples => return Ok(()),
             Attempt::Resized { bytes, .. } => {
                 let what = format!(
                     "{}: {bytes} bytes, another length than a moment ago: the data changed, make a new plan",

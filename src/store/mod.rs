@@ -5,8 +5,10 @@
 //! folder opens a file or a socket.
 
 mod local;
+mod options;
 mod parallel;
 mod ranges;
+#[cfg(feature = "s3")]
 mod s3;
 
 use std::fmt;
@@ -24,10 +26,9 @@ use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
 
+pub use options::S3Options;
 pub(crate) use parallel::at_once;
 pub(crate) use ranges::{PIECE_BYTES, Ranges};
-pub(crate) use s3::Network;
-pub use s3::S3Options;
 
 #[cfg(test)]
 pub(crate) use local::{Step, Steps};
@@ -205,7 +206,8 @@ pub(crate) struct Access {
     /// What is said about S3.
     pub s3: S3Options,
     /// The connection of this process, shared by its source and its sink.
-    pub network: Network,
+    #[cfg(feature = "s3")]
+    pub(crate) network: s3::Network,
     /// How what is written is laid out.
     pub layout: Layout,
     /// Counts requests that had to be made again.
@@ -220,40 +222,60 @@ pub(crate) struct Access {
 /// Opens the source at a path or `s3://` location.
 pub(crate) fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
     Ok(match scheme(location)? {
-        None => Box::new(local::LocalSource::open(location, access)?),
-        Some(_) => Box::new(s3::S3Source::open(location, access)?),
+        Scheme::Path => Box::new(local::LocalSource::open(location, access)?),
+        #[cfg(feature = "s3")]
+        Scheme::S3 => Box::new(s3::S3Source::open(location, access)?),
     })
 }
 
 /// Opens the destination at a path or `s3://` location; it need not exist yet.
 pub(crate) fn sink(location: &str, access: &Access) -> Result<Box<dyn Sink>> {
     Ok(match scheme(location)? {
-        None => Box::new(local::LocalSink::open(location, access)?),
-        Some(_) => Box::new(s3::S3Sink::open(location, access)?),
+        Scheme::Path => Box::new(local::LocalSink::open(location, access)?),
+        #[cfg(feature = "s3")]
+        Scheme::S3 => Box::new(s3::S3Sink::open(location, access)?),
     })
 }
 
 /// A location as it can be given again from another directory.
 pub(crate) fn absolute(location: &str) -> String {
     match scheme(location) {
-        Ok(None) => std::path::absolute(location)
+        Ok(Scheme::Path) => std::path::absolute(location)
             .map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_else(|_| location.to_owned()),
         _ => location.to_owned(),
     }
 }
 
-/// The scheme of a location, none for a path; one that cannot be opened is a usage error.
-fn scheme(location: &str) -> Result<Option<&str>> {
+/// Which backend a location is of.
+#[derive(PartialEq, Eq)]
+enum Scheme {
+    /// A path of this machine.
+    Path,
+    /// A bucket.
+    #[cfg(feature = "s3")]
+    S3,
+}
+
+/// How locations in S3 begin.
+const S3_SCHEME: &str = "s3://";
+
+/// The scheme of a location; one that cannot be opened is a usage error.
+fn scheme(location: &str) -> Result<Scheme> {
     match location.split_once("://") {
-        Some((_, _)) if location.starts_with(s3::SCHEME) => Ok(Some(s3::SCHEME)),
+        #[cfg(feature = "s3")]
+        Some(_) if location.starts_with(S3_SCHEME) => Ok(Scheme::S3),
+        #[cfg(not(feature = "s3"))]
+        Some(_) if location.starts_with(S3_SCHEME) => Err(Error::usage(format!(
+            "{location}: this program was built without S3: build it with the feature `s3`, or give a path"
+        ))),
         Some((scheme, _)) => Err(Error::usage(format!(
             "{location}: `{scheme}://` is not a location this version can open: give a path, or s3://BUCKET/PREFIX"
         ))),
         None if location.is_empty() => Err(Error::usage(
             "an empty location: give a path, or s3://BUCKET/PREFIX",
         )),
-        None => Ok(None),
+        None => Ok(Scheme::Path),
     }
 }
 

@@ -246,10 +246,21 @@ pub(crate) fn check_recipe(recipe: &Recipe) -> Result<()> {
             "there is no such level",
         ));
     }
+    check_build(recipe)?;
     check_format(recipe)?;
     rules_of(recipe)?;
     let mut readers = recipe.indexes.iter();
     readers.try_for_each(|name| check_reader(name, recipe))
+}
+
+/// Refuses what this program was built without. Plans may be of one that was built with it.
+pub(crate) fn check_build(recipe: &Recipe) -> Result<()> {
+    match recipe.validate {
+        Validate::Decode if !cfg!(feature = "decode") => Err(Error::usage(
+            "--validate decode: this program was built without decoders: build it with the feature `decode`, or give `--validate header`",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The options of whoever says none.

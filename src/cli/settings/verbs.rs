@@ -14,7 +14,7 @@ use crate::upkeep::verify::Level;
 
 /// What of a sample to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum SamplePart {
     /// The image.
     Image,
     /// A field of this name.
@@ -163,11 +163,11 @@ pub(crate) fn verify_scope(args: &cli::VerifyArgs, level: Level) -> Result<Verif
 }
 
 /// What of a sample to write.
-pub(crate) fn part(field: Option<&str>, whole: bool) -> Part {
+pub(crate) fn part(field: Option<&str>, whole: bool) -> SamplePart {
     match (field, whole) {
-        (_, true) => Part::Whole,
-        (Some(field), _) => Part::Field(field.to_owned()),
-        (None, _) => Part::Image,
+        (_, true) => SamplePart::Whole,
+        (Some(field), _) => SamplePart::Field(field.to_owned()),
+        (None, _) => SamplePart::Image,
     }
 }
 

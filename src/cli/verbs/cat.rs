@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
-use crate::cli::settings::{Part, Running};
+use crate::cli::settings::{Running, SamplePart};
 use crate::format::RecipeLayout as _;
 use crate::state::published::require;
 use crate::store;
@@ -12,13 +12,18 @@ use crate::upkeep::content::{Content, pick};
 use crate::upkeep::find::{Found, find};
 
 /// Writes a part of the sample `key`, which is a key, `key.field`, or the path of a file of the source.
-pub(crate) fn run(destination: &str, key: &str, part: Part, running: &Running) -> Result<Summary> {
+pub(crate) fn run(
+    destination: &str,
+    key: &str,
+    part: SamplePart,
+    running: &Running,
+) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = require(sink.as_ref())?;
     let found = find(sink.as_ref(), &manifest, key, &running.effort())?;
     let Found { shard, row, field } = found;
     let part = match (field, part) {
-        (Some(field), Part::Image) => Part::Field(field),
+        (Some(field), SamplePart::Image) => SamplePart::Field(field),
         (_, part) => part,
     };
     let content = Content {
@@ -27,7 +32,7 @@ pub(crate) fn run(destination: &str, key: &str, part: Part, running: &Running) -
         shard,
         row: &row,
     };
-    if part == Part::Whole && manifest.recipe.layout().defers() {
+    if part == SamplePart::Whole && manifest.recipe.layout().defers() {
         return Err(Error::usage(
             "--whole: a row of Parquet lies in several columns: name a field, or read the file with a tool for Parquet",
         ));
@@ -35,9 +40,9 @@ pub(crate) fn run(destination: &str, key: &str, part: Part, running: &Running) -
     let mut out = io::stdout().lock();
     let mut take = |piece: &[u8]| write(&mut out, piece);
     let written = match &part {
-        Part::Whole => content.whole(&mut take),
-        Part::Image => content.field(pick(&row, None)?, &mut take),
-        Part::Field(name) => content.field(pick(&row, Some(name))?, &mut take),
+        SamplePart::Whole => content.whole(&mut take),
+        SamplePart::Image => content.field(pick(&row, None)?, &mut take),
+        SamplePart::Field(name) => content.field(pick(&row, Some(name))?, &mut take),
     };
     written.and(out.flush().map_err(stdout_failed))?;
     Ok(Summary {

@@ -5,12 +5,12 @@ use super::publish::finish;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::base::units::{count_text, counted};
-use crate::cli::settings::{FanOut, Running};
+use crate::cli::settings::{FanOut, Running, check_build};
 use crate::model::offenders::Offender;
 use crate::model::policy::Policy;
 use crate::model::record::Remark;
 use crate::pack::pipeline::{self};
-use crate::pack::run::Refused;
+use crate::pack::run::RefusedSamples;
 use crate::pack::run::Run;
 use crate::plan::budget::Budget;
 use crate::plan::worker::Worker;
@@ -107,6 +107,7 @@ pub(crate) fn pack(
     budget: Budget,
     running: &Running,
 ) -> Result<Summary> {
+    check_build(&stored.plan.recipe)?;
     let part = stored.plan.part(worker);
     let done = done(sink, stored, &part)?;
     let todo: Vec<usize> = part
@@ -163,7 +164,7 @@ pub(crate) fn pack(
     })
 }
 
-fn refusal(refused: &Refused, policy: Policy, skipped: u64) -> Error {
+fn refusal(refused: &RefusedSamples, policy: Policy, skipped: u64) -> Error {
     let mut text = format!(
         "{} cannot be packed, nothing was published; finished shards are kept",
         counted(refused.count(), "sample")

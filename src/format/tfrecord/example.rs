@@ -14,7 +14,7 @@ use crate::model::sample::split_extension;
 const PLANNED_SIDE: u32 = 256;
 
 /// One feature of an Example: made here, or the content of a field.
-pub(super) enum Part<'f> {
+pub(super) enum FeatureContent<'f> {
     /// An [`Entry`], encoded.
     Made(Vec<u8>),
     /// The content of a field that was read.
@@ -28,12 +28,12 @@ pub(super) enum Part<'f> {
     },
 }
 
-impl Part<'_> {
+impl FeatureContent<'_> {
     /// Bytes of the map entry, without its own tag and length.
     pub(super) fn entry_bytes(&self) -> u64 {
         match self {
-            Part::Made(entry) => entry.len() as u64,
-            Part::Content { feature, size, .. } => {
+            FeatureContent::Made(entry) => entry.len() as u64,
+            FeatureContent::Content { feature, size, .. } => {
                 delimited(feature.len() as u64) + delimited(feature_bytes(*size))
             }
         }
@@ -43,7 +43,7 @@ impl Part<'_> {
 /// The features of a sample.
 pub(super) struct Parts<'f> {
     /// Sorted by name.
-    pub(super) parts: Vec<Part<'f>>,
+    pub(super) parts: Vec<FeatureContent<'f>>,
     /// Bytes of the `Features` message that they make.
     pub(super) features_bytes: u64,
     /// Bytes of the Example around it.
@@ -99,13 +99,13 @@ impl TfRecord {
 
     /// The features of a sample whose fields have these names and sizes.
     pub(super) fn parts<'f>(&self, about: &About<'_>, fields: &'f [(&str, u64)]) -> Parts<'f> {
-        let mut parts: Vec<(&str, Part<'f>)> = Vec::with_capacity(12);
+        let mut parts: Vec<(&str, FeatureContent<'f>)> = Vec::with_capacity(12);
         for (name, feature) in self.made(about) {
             let entry = Entry {
                 key: name.to_owned(),
                 value: Some(feature),
             };
-            parts.push((name, Part::Made(entry.encode_to_vec())));
+            parts.push((name, FeatureContent::Made(entry.encode_to_vec())));
         }
         let image = fields
             .iter()
@@ -118,7 +118,7 @@ impl TfRecord {
             };
             parts.push((
                 feature,
-                Part::Content {
+                FeatureContent::Content {
                     feature,
                     field,
                     size,

@@ -4,7 +4,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::format::check::CHECKSUM;
-use crate::format::tfrecord::example::{Part, Parts, TfRecord};
+use crate::format::tfrecord::example::{FeatureContent, Parts, TfRecord};
 use crate::format::tfrecord::frame::{MAX_EXAMPLE, crc32c, masked};
 use crate::format::tfrecord::messages::{FIELD_1, FIELD_2, feature_bytes, list_bytes, open};
 use crate::format::{About, Body, Out, Packer, PlacedSample, Spot};
@@ -141,8 +141,8 @@ impl Packer for TfRecordPacker<'_> {
         for part in &parts {
             open(record.pending, FIELD_1, part.entry_bytes());
             match part {
-                Part::Made(entry) => record.pending.extend_from_slice(entry),
-                Part::Content {
+                FeatureContent::Made(entry) => record.pending.extend_from_slice(entry),
+                FeatureContent::Content {
                     feature,
                     field,
                     size,

@@ -5,13 +5,17 @@
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-use crate::base::error::{Error, Result};
+#[cfg(not(feature = "energon-sqlite"))]
+use crate::base::error::Error;
+use crate::base::error::Result;
 use crate::model::manifest::{Manifest, ShardEntry, SplitEntry};
 use crate::model::recipe::Recipe;
 use crate::model::record::ShardRecord;
 use crate::publish::readers::exporter::{Exporter, NamedFile, Splits};
 use crate::publish::readers::facts::{Common, Facts};
 use crate::publish::readers::paths::{json, plain_tar};
+#[cfg(feature = "energon-sqlite")]
+use crate::publish::readers::sqlite;
 
 /// Version of the layout that is written.
 const VERSION: &str = "7.4.1";
@@ -168,23 +172,18 @@ impl Exporter for Energon {
     }
 }
 
+/// What a build says that cannot write the database.
+const NO_SQLITE: &str =
+    "this program was built without SQLite: build it with the feature `energon-sqlite`";
+
 /// The database, which only access by key, mounting and auxiliary data need.
 pub(super) struct Sqlite;
 
-const TABLES: &str = "
-CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, sample_index INTEGER NOT NULL,
-                      byte_offset INTEGER, byte_size INTEGER);
-CREATE TABLE sample_parts (tar_file_id INTEGER, sample_index INTEGER, part_name TEXT,
-                           content_byte_offset INTEGER, content_byte_size INTEGER);
-";
-const INDEXES: &str = "
-CREATE INDEX idx_samples_by_tar_and_idx ON samples(tar_file_id, sample_index);
-CREATE INDEX idx_sample_parts_seq ON sample_parts(tar_file_id, sample_index, content_byte_offset);
-CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, part_name, content_byte_offset, content_byte_size);
-";
-
 impl Exporter for Sqlite {
     fn check(&self, recipe: &Recipe) -> Result<(), String> {
+        if !cfg!(feature = "energon-sqlite") {
+            return Err(NO_SQLITE.to_owned());
+        }
         plain_tar(recipe, "energon")
     }
 
@@ -201,64 +200,24 @@ impl Exporter for Sqlite {
         manifest: &Manifest,
         records: &mut dyn Iterator<Item = Result<ShardRecord>>,
     ) -> Option<Result<Vec<NamedFile>>> {
-        Some(database(manifest, records))
+        #[cfg(feature = "energon-sqlite")]
+        let database = sqlite::database(records);
+        // Shards that another build described are published again.
+        #[cfg(not(feature = "energon-sqlite"))]
+        let database: Result<Vec<u8>> = {
+            let _ = records;
+            Err(Error::usage(format!("{DATABASE}: {NO_SQLITE}")))
+        };
+        let files = |database| {
+            let uuid = uuid(&manifest.plan).into_bytes();
+            vec![(DATABASE.to_owned(), database), (UUID.to_owned(), uuid)]
+        };
+        Some(database.map(files))
     }
 
     fn rows_bytes(&self, manifest: &Manifest) -> u64 {
         manifest.samples * ROW_BYTES
     }
-}
-
-fn database(
-    manifest: &Manifest,
-    records: &mut dyn Iterator<Item = Result<ShardRecord>>,
-) -> Result<Vec<NamedFile>> {
-    let failed = |error: rusqlite::Error| Error::failed(format!("index.sqlite: {error}"));
-    let connection = rusqlite::Connection::open_in_memory().map_err(failed)?;
-    connection
-        .execute_batch(&format!("{TABLES} BEGIN;"))
-        .map_err(failed)?;
-    let mut sample = connection
-        .prepare("INSERT INTO samples VALUES (?1, ?2, ?3, ?4, ?5)")
-        .map_err(failed)?;
-    let mut part = connection
-        .prepare("INSERT INTO sample_parts VALUES (?1, ?2, ?3, ?4, ?5)")
-        .map_err(failed)?;
-    // SQLite has signed integers; no offset in a shard comes near their end.
-    let number = |value: u64| value as i64;
-    for (shard, record) in records.enumerate() {
-        let record = record?;
-        for (index, row) in record.samples.iter().enumerate() {
-            sample
-                .execute((
-                    shard as i64,
-                    &row.key,
-                    index as i64,
-                    number(row.offset),
-                    number(row.length),
-                ))
-                .map_err(failed)?;
-            for field in &row.fields {
-                part.execute((
-                    shard as i64,
-                    index as i64,
-                    &field.name,
-                    number(field.offset),
-                    number(field.length),
-                ))
-                .map_err(failed)?;
-            }
-        }
-    }
-    drop((sample, part));
-    connection
-        .execute_batch(&format!("COMMIT; {INDEXES}"))
-        .map_err(failed)?;
-    let database = connection.serialize("main").map_err(failed)?.to_vec();
-    Ok(vec![
-        (DATABASE.to_owned(), database),
-        (UUID.to_owned(), uuid(&manifest.plan).into_bytes()),
-    ])
 }
 
 /// A UUID that the same dataset always has, in the form of a random one (RFC 9562, version 8).

@@ -12,6 +12,8 @@ mod paths;
 mod dali;
 mod energon;
 mod openclip;
+#[cfg(feature = "energon-sqlite")]
+mod sqlite;
 mod tfds;
 mod tfrecord;
 mod timm;

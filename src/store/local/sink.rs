@@ -14,7 +14,9 @@ use crate::store::local::destination::{Destination, age};
 use crate::store::local::leftovers;
 use crate::store::local::shard::LocalShard;
 use crate::store::local::temporary::place_if_absent;
-use crate::store::{Access, Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum, scheme};
+use crate::store::{
+    Access, Leftover, ObjectMeta, Scheme, ShardWriter, Sink, StoredChecksum, scheme,
+};
 
 /// A dataset on a file system.
 pub(in crate::store) struct LocalSink {
@@ -188,7 +190,7 @@ impl Sink for LocalSink {
     }
 
     fn check_apart(&self, source: &str) -> Result<()> {
-        if scheme(source)?.is_some() {
+        if scheme(source)? != Scheme::Path {
             return Ok(());
         }
         let source = fs::canonicalize(source).map_err(|error| Error::io(source, error))?;

@@ -9,7 +9,7 @@ use crate::base::error::Error;
 use crate::base::reactor::Pending;
 use crate::store::s3::connection::Connection;
 use crate::store::s3::read::{Object, Span, read};
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 
 /// How a large object is read: in ranges of so many bytes, so many of them ahead of the reader.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(super) struct AheadReader {
     current: Buffer,
     at: usize,
     buffers: Arc<Buffers>,
-    explain: fn(&Connection, &Object, &Trouble) -> Error,
+    explain: fn(&Connection, &Object, &RequestError) -> Error,
 }
 
 impl AheadReader {
@@ -52,7 +52,7 @@ impl AheadReader {
         object: Object,
         size: u64,
         ahead: Ahead,
-        explain: fn(&Connection, &Object, &Trouble) -> Error,
+        explain: fn(&Connection, &Object, &RequestError) -> Error,
     ) -> Self {
         Self {
             connection: Arc::clone(connection),

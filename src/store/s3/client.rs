@@ -16,9 +16,9 @@ use aws_sdk_s3::config::{
 use aws_types::service_config::ServiceConfigKey;
 
 use crate::base::error::{Error, Result};
-use crate::store::s3::credentials::{Keeper, Profiles};
+use crate::store::S3Options;
+use crate::store::s3::credentials::{CredentialsCache, Profiles};
 use crate::store::s3::message::without_secrets;
-use crate::store::s3::options::S3Options;
 use crate::store::s3::proxy::Proxy;
 use crate::store::s3::tls::{http_client, trust};
 use crate::store::s3::watch::{Clock, Watched};
@@ -31,7 +31,7 @@ const REGION: &str = "us-east-1";
 pub(super) struct Server {
     pub(super) client: Client,
     /// Whose requests are signed; none when they are not.
-    pub(super) keeper: Option<Keeper>,
+    pub(super) keeper: Option<CredentialsCache>,
     /// Its URL without secrets, if it is not AWS's.
     pub(super) endpoint: Option<String>,
     /// The proxy on the way to it, for messages.
@@ -162,14 +162,14 @@ fn check(url: &str) -> Result<()> {
 
 /// Who signs. A profile that was asked for by name is the only one asked: keys in the environment, or the machine's role, may
 /// be of another account.
-fn keeper(options: &S3Options, shared: &SdkConfig) -> Option<Keeper> {
+fn keeper(options: &S3Options, shared: &SdkConfig) -> Option<CredentialsCache> {
     if options.no_sign_request {
         return None;
     }
     let Some(profile) = &options.profile else {
         let none = "none in the environment, in a profile, or from the machine's role";
         let source = shared.credentials_provider()?;
-        return Some(Keeper::new(source, none));
+        return Some(CredentialsCache::new(source, none));
     };
     let region = shared.region().cloned();
     let mut settings = ProviderConfig::without_region()
@@ -187,7 +187,7 @@ fn keeper(options: &S3Options, shared: &SdkConfig) -> Option<Keeper> {
         .configure(&settings)
         .profile_name(profile)
         .build();
-    Some(Keeper::new(
+    Some(CredentialsCache::new(
         provider,
         format!("profile `{profile}` has none"),
     ))

@@ -18,14 +18,14 @@ use crate::base::reactor::{Pending, promise};
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::store::Access;
+use crate::store::S3Options;
 use crate::store::s3::client::Server;
-use crate::store::s3::credentials::Keeper;
+use crate::store::s3::credentials::CredentialsCache;
 use crate::store::s3::hedge::Latencies;
 use crate::store::s3::link::{FIRST_DOWN, FIRST_UP, Link, Share};
-use crate::store::s3::options::S3Options;
 use crate::store::s3::pace::Pace;
 use crate::store::s3::tls::speaks_tls;
-use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::trouble::{Cause, RequestError};
 use crate::store::s3::watch::{Clock, watched};
 
 /// Reads at once when nothing is said: at 150 ms each, 512 reads of 110 KB are 346 MB/s and 64 are 45.
@@ -66,7 +66,7 @@ impl Network {
 pub(super) struct Connection {
     runtime: Option<Runtime>,
     pub(super) client: Client,
-    keeper: Option<Keeper>,
+    keeper: Option<CredentialsCache>,
     pub(super) pace: Arc<Pace>,
     /// What is on its way from the server, and to it.
     pub(super) down: Arc<Link>,
@@ -228,9 +228,9 @@ impl Connection {
         &self,
         call: &Call,
         mut attempt: impl FnMut() -> F,
-    ) -> Result<T, Trouble>
+    ) -> Result<T, RequestError>
     where
-        F: Future<Output = Result<T, Trouble>>,
+        F: Future<Output = Result<T, RequestError>>,
     {
         let mut attempts = 0;
         // Time without success. Waiting for the link is none of it, nor is moving: an attempt counts for what it may stand still.
@@ -275,14 +275,14 @@ impl Connection {
     }
 
     /// Looks again at what went wrong before the server ever answered: whether the URL has the wrong scheme.
-    async fn judge(&self, trouble: Trouble) -> Trouble {
+    async fn judge(&self, trouble: RequestError) -> RequestError {
         let first = !self.reached.load(Ordering::Relaxed);
         let Some(endpoint) = self.endpoint.as_deref().filter(|_| first) else {
             return trouble.after_answers();
         };
         if trouble.cause == Cause::NoTls {
             let meant = endpoint.replacen("https://", "http://", 1);
-            return Trouble::new(
+            return RequestError::new(
                 Cause::Scheme,
                 format!("does not speak TLS: give `--endpoint-url {meant}`"),
             );
@@ -297,33 +297,33 @@ impl Connection {
             && speaks_tls(host, port).await
         {
             let what = format!("speaks TLS: give `--endpoint-url https://{rest}`");
-            return Trouble::new(Cause::Scheme, what);
+            return RequestError::new(Cause::Scheme, what);
         }
         trouble
     }
 
     /// Waits for credentials: the time that they take is not the server's.
-    async fn signer(&self) -> Result<(), Trouble> {
+    async fn signer(&self) -> Result<(), RequestError> {
         let Some(keeper) = &self.keeper else {
             return Ok(());
         };
         tokio::select! {
-            ready = keeper.ready() => ready.map_err(|unavailable| Trouble::from(&unavailable)),
+            ready = keeper.ready() => ready.map_err(|unavailable| RequestError::from(&unavailable)),
             stopped = self.stopped() => Err(stopped),
         }
     }
 
     /// Whether the same request may succeed later, perhaps with other credentials.
-    fn may_pass(&self, trouble: &Trouble, attempts: u32) -> bool {
+    fn may_pass(&self, trouble: &RequestError, attempts: u32) -> bool {
         let renewed = || {
             let keeper = self.keeper.as_ref();
-            attempts < RENEWED_ATTEMPTS && keeper.is_some_and(Keeper::renew)
+            attempts < RENEWED_ATTEMPTS && keeper.is_some_and(CredentialsCache::renew)
         };
         trouble.may_pass(attempts) || (trouble.is_expired() && renewed())
     }
 
     /// Whether to try once more, at this time after the first attempt began.
-    fn is_patient(&self, then: Duration, trouble: &Trouble, attempts: u32) -> bool {
+    fn is_patient(&self, then: Duration, trouble: &RequestError, attempts: u32) -> bool {
         let options = &self.options;
         match self.reached.load(Ordering::Relaxed) {
             true => then <= options.retry_for,
@@ -341,8 +341,8 @@ impl Connection {
         &self,
         call: &Call,
         spent: &mut Duration,
-        attempt: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<T, Trouble> {
+        attempt: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
         let begun = Instant::now();
         let signer = self.signer().await;
         *spent += begun.elapsed();
@@ -351,7 +351,7 @@ impl Connection {
         let begun = Instant::now();
         let result = match watched(call.limit, attempt).await {
             Some(result) => result,
-            None => Err(Trouble::new(Cause::Timeout, "no answer in time")),
+            None => Err(RequestError::new(Cause::Timeout, "no answer in time")),
         };
         *spent += begun.elapsed().min(call.limit);
         match (&share, &result) {
@@ -363,7 +363,7 @@ impl Connection {
     }
 
     /// Waits until the link has room; an error when the run is to stop.
-    async fn share(&self, load: Load) -> Result<Option<Share>, Trouble> {
+    async fn share(&self, load: Load) -> Result<Option<Share>, RequestError> {
         let (link, bytes) = match load {
             Load::None => return Ok(None),
             Load::Up(bytes) => (&self.up, bytes),
@@ -376,7 +376,7 @@ impl Connection {
     }
 
     /// Waits until requests may be made; an error when the run is to stop.
-    async fn ready(&self) -> Result<(), Trouble> {
+    async fn ready(&self) -> Result<(), RequestError> {
         tokio::select! {
             () = self.pace.ready() => self.check_stop(),
             stopped = self.stopped() => Err(stopped),
@@ -384,19 +384,19 @@ impl Connection {
     }
 
     /// Sleeps, but not when the run is to stop.
-    pub(super) async fn sleep(&self, time: Duration) -> Result<(), Trouble> {
+    pub(super) async fn sleep(&self, time: Duration) -> Result<(), RequestError> {
         tokio::select! {
             () = tokio::time::sleep(time) => Ok(()),
             stopped = self.stopped() => Err(stopped),
         }
     }
 
-    fn check_stop(&self) -> Result<(), Trouble> {
-        let stopped = |error: Error| Trouble::new(Cause::Other, error.to_string());
+    fn check_stop(&self) -> Result<(), RequestError> {
+        let stopped = |error: Error| RequestError::new(Cause::Other, error.to_string());
         self.stop.check().map_err(stopped)
     }
 
-    async fn stopped(&self) -> Trouble {
+    async fn stopped(&self) -> RequestError {
         loop {
             if let Err(stopped) = self.check_stop() {
                 return stopped;
@@ -406,7 +406,7 @@ impl Connection {
     }
 
     /// The error for people; a run that was told to stop says only that.
-    pub(super) fn explain(&self, call: &Call, trouble: &Trouble) -> Error {
+    pub(super) fn explain(&self, call: &Call, trouble: &RequestError) -> Error {
         match self.stop.check() {
             Err(stopped) => stopped,
             Ok(()) => {

@@ -47,7 +47,7 @@ impl StdError for Unavailable {}
 
 /// Gives out the credentials of one source and has them fetched again in time; clones share them.
 #[derive(Clone)]
-pub(super) struct Keeper(Arc<SharedCredentials>);
+pub(super) struct CredentialsCache(Arc<SharedCredentials>);
 
 struct SharedCredentials {
     source: Box<dyn ProvideCredentials>,
@@ -96,13 +96,13 @@ impl State {
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for CredentialsCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Keeper")
+        f.write_str("CredentialsCache")
     }
 }
 
-impl ProvideCredentials for Keeper {
+impl ProvideCredentials for CredentialsCache {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
@@ -114,7 +114,7 @@ impl ProvideCredentials for Keeper {
     }
 }
 
-impl Keeper {
+impl CredentialsCache {
     /// `none` says, in a message, that this source has no credentials.
     pub(super) fn new(source: impl ProvideCredentials + 'static, none: impl Into<String>) -> Self {
         Self(Arc::new(SharedCredentials {
@@ -399,7 +399,7 @@ mod tests {
             asked: Arc::clone(&asked),
             answers,
         };
-        let keeper = Keeper::new(source, "none");
+        let keeper = CredentialsCache::new(source, "none");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()

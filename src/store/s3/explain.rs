@@ -1,12 +1,12 @@
 //! What went wrong with a request, said to a person: what it was about, what happened, and what to do.
 
 use crate::base::error::{Error, Kind};
-use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::trouble::{Cause, RequestError};
 
 /// The status by which a proxy asks who is there.
 const PROXY_AUTH: u16 = 407;
 
-impl Trouble {
+impl RequestError {
     /// The error for people. `action` is the permission the request needs, `object` what it was about.
     pub(super) fn explain(&self, action: &str, object: &str, endpoint: Option<&str>) -> Error {
         let server = endpoint.unwrap_or("S3");
@@ -179,60 +179,63 @@ mod tests {
 
     #[test]
     fn each_message_says_what_to_do() {
-        let mut moved = Trouble::answered(301, "PermanentRedirect", "");
+        let mut moved = RequestError::answered(301, "PermanentRedirect", "");
         moved.region = Some("eu-west-1".to_owned());
         for (trouble, expected) in [
             (
-                Trouble::answered(403, "AccessDenied", "Access Denied"),
+                RequestError::answered(403, "AccessDenied", "Access Denied"),
                 "these credentials need s3:PutObject",
             ),
             (
-                Trouble::answered(403, "", ""),
+                RequestError::answered(403, "", ""),
                 "these credentials need s3:PutObject",
             ),
-            (Trouble::answered(404, "NoSuchBucket", ""), "check the name"),
+            (
+                RequestError::answered(404, "NoSuchBucket", ""),
+                "check the name",
+            ),
             (moved, "add `--region eu-west-1`"),
             (
-                Trouble::answered(400, "ExpiredToken", "expired"),
+                RequestError::answered(400, "ExpiredToken", "expired"),
                 "fetch new credentials",
             ),
             (
-                Trouble::answered(403, "RequestTimeTooSkewed", ""),
+                RequestError::answered(403, "RequestTimeTooSkewed", ""),
                 "the clock of this machine is wrong",
             ),
             (
-                Trouble::answered(403, "SignatureDoesNotMatch", ""),
+                RequestError::answered(403, "SignatureDoesNotMatch", ""),
                 "check the secret key",
             ),
             (
-                Trouble::answered(403, "InvalidAccessKeyId", ""),
+                RequestError::answered(403, "InvalidAccessKeyId", ""),
                 "does not know this access key",
             ),
             (
-                Trouble::answered(403, "AccessDenied", "Forbidden: Invalid signature"),
+                RequestError::answered(403, "AccessDenied", "Forbidden: Invalid signature"),
                 "check the secret key",
             ),
             (
-                Trouble::answered(403, "AccessDenied", "Forbidden: No such key: GK0"),
+                RequestError::answered(403, "AccessDenied", "Forbidden: No such key: GK0"),
                 "does not know this access key",
             ),
             (
-                Trouble::new(Cause::Timeout, ""),
+                RequestError::new(Cause::Timeout, ""),
                 "raise `--request-timeout`",
             ),
             (
-                Trouble::new(Cause::Connection, "connection refused"),
+                RequestError::new(Cause::Connection, "connection refused"),
                 "check the network",
             ),
             (
-                Trouble::new(
+                RequestError::new(
                     Cause::Certificate,
                     "invalid peer certificate: UnknownIssuer",
                 ),
                 "AWS_CA_BUNDLE",
             ),
             (
-                Trouble::new(Cause::Credentials, "none"),
+                RequestError::new(Cause::Credentials, "none"),
                 "AWS_ACCESS_KEY_ID",
             ),
         ] {
@@ -244,8 +247,8 @@ mod tests {
                 "{error}"
             );
         }
-        let outage =
-            Trouble::answered(503, "SlowDown", "Reduce your request rate").explain("a", "b", None);
+        let outage = RequestError::answered(503, "SlowDown", "Reduce your request rate")
+            .explain("a", "b", None);
         assert_eq!(outage.kind(), Kind::Transient);
     }
 }

@@ -5,7 +5,7 @@ use aws_sdk_s3::types::{ChecksumMode, ChecksumType};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
 use crate::store::s3::read::ACTION;
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 
 /// Metadata that tells an upload of ours from another one of the same name.
 pub(super) const TOKEN: &str = "shardpack-token";
@@ -25,7 +25,7 @@ pub(super) async fn head(
     connection: &Connection,
     location: &Location,
     key: &str,
-) -> Result<Option<Head>, Trouble> {
+) -> Result<Option<Head>, RequestError> {
     let call = connection.call(ACTION, location.object(key));
     let answer = connection.attempt(&call, || async {
         let request = connection
@@ -35,7 +35,7 @@ pub(super) async fn head(
             .key(key)
             .checksum_mode(ChecksumMode::Enabled)
             .set_request_payer(connection.payer());
-        request.send().await.map_err(Trouble::from)
+        request.send().await.map_err(RequestError::from)
     });
     let answer = match answer.await {
         Err(trouble) if trouble.is_missing() => return Ok(None),

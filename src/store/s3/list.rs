@@ -13,7 +13,7 @@ use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::model::sample::{SourcePath, Version};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 
 /// Directories listed at once.
 const LISTERS: usize = 64;
@@ -164,7 +164,7 @@ pub(super) async fn page(
             .set_max_keys(most)
             .encoding_type(EncodingType::Url)
             .set_request_payer(connection.payer());
-        request.send().await.map_err(Trouble::from)
+        request.send().await.map_err(RequestError::from)
     });
     let answer = answer
         .await

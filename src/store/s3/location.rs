@@ -3,9 +3,7 @@
 use std::fmt;
 
 use crate::base::error::{Error, Result};
-
-/// The beginning of every location here.
-pub(in crate::store) const SCHEME: &str = "s3://";
+use crate::store::S3_SCHEME;
 
 /// A bucket and a prefix in it, with a slash at its end unless it is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +18,7 @@ impl Location {
         let bad =
             |what: &str| Error::usage(format!("{location}: {what}: write s3://BUCKET/PREFIX"));
         let rest = location
-            .strip_prefix(SCHEME)
+            .strip_prefix(S3_SCHEME)
             .ok_or_else(|| bad("not an S3 location"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-:".contains(&b);
@@ -45,13 +43,13 @@ impl Location {
 
     /// A key as people write it.
     pub(super) fn object(&self, key: &str) -> String {
-        format!("{SCHEME}{}/{key}", self.bucket)
+        format!("{S3_SCHEME}{}/{key}", self.bucket)
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}", self.bucket)?;
+        write!(f, "{S3_SCHEME}{}", self.bucket)?;
         match self.prefix.strip_suffix('/') {
             Some(prefix) => write!(f, "/{prefix}"),
             None => Ok(()),

@@ -15,7 +15,6 @@ mod link;
 mod list;
 mod location;
 mod message;
-mod options;
 mod pace;
 mod proxy;
 mod read;
@@ -28,8 +27,6 @@ mod watch;
 mod write;
 
 pub(crate) use connection::Network;
-pub use options::S3Options;
 
-pub(super) use location::SCHEME;
 pub(super) use sink::S3Sink;
 pub(super) use source::S3Source;

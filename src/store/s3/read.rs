@@ -13,7 +13,7 @@ use aws_sdk_s3::types::ChecksumMode;
 use crate::base::buffer::{Buffer, Buffers};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
-use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::trouble::{Cause, RequestError};
 use crate::store::s3::watch;
 
 /// Largest object that is read in one request.
@@ -60,7 +60,7 @@ pub(super) async fn read(
     object: &Object,
     span: Span,
     buffers: &Buffers,
-) -> Result<Buffer, Trouble> {
+) -> Result<Buffer, RequestError> {
     let call = connection
         .call(ACTION, object.location.object(&object.key))
         .down(span.length().unwrap_or(0));
@@ -123,7 +123,7 @@ async fn once(
     object: &Object,
     span: Span,
     buffers: &Buffers,
-) -> Result<Buffer, Trouble> {
+) -> Result<Buffer, RequestError> {
     let (range, whole) = match span {
         Span::Whole(_) => (None, true),
         Span::Part(start, length) => {
@@ -140,7 +140,7 @@ async fn once(
         .set_checksum_mode(whole.then_some(ChecksumMode::Enabled))
         .set_range(range)
         .set_request_payer(connection.payer());
-    let answer = request.send().await.map_err(Trouble::from)?;
+    let answer = request.send().await.map_err(RequestError::from)?;
     check_state(&answer, object)?;
     let length = announced(&answer, span)?;
     let mut buffer = buffers.take(length);
@@ -150,11 +150,11 @@ async fn once(
 }
 
 /// Refuses an object in another state than was asked for: a server that does not know the condition answers with what is there now.
-fn check_state(answer: &GetObjectOutput, object: &Object) -> Result<(), Trouble> {
+fn check_state(answer: &GetObjectOutput, object: &Object) -> Result<(), RequestError> {
     if let (Some(planned), Some(actual)) = (&object.tag, answer.e_tag())
         && actual.trim_start_matches("W/").trim_matches('"') != planned
     {
-        let mut trouble = Trouble::new(Cause::Other, "another version");
+        let mut trouble = RequestError::new(Cause::Other, "another version");
         trouble.status = CONDITION;
         return Err(trouble);
     }
@@ -162,17 +162,17 @@ fn check_state(answer: &GetObjectOutput, object: &Object) -> Result<(), Trouble>
 }
 
 /// The length of the body, which is what was asked for and can be held.
-fn announced(answer: &GetObjectOutput, span: Span) -> Result<usize, Trouble> {
+fn announced(answer: &GetObjectOutput, span: Span) -> Result<usize, RequestError> {
     let length = answer.content_length().unwrap_or(-1);
     let expected = span.length();
     if u64::try_from(length).is_err() || expected.is_some_and(|e| u64::try_from(length) != Ok(e)) {
         let what = format!("{length} bytes announced, {expected:?} expected");
-        let mut trouble = Trouble::new(Cause::Corrupt, what);
+        let mut trouble = RequestError::new(Cause::Corrupt, what);
         if let Span::Part(start, length) = span
             && total(answer.content_range())
                 .is_some_and(|total| start.saturating_add(length) > total)
         {
-            trouble = Trouble::new(Cause::Other, "the object ends before");
+            trouble = RequestError::new(Cause::Other, "the object ends before");
             trouble.status = PAST_END;
         }
         return Err(trouble);
@@ -180,11 +180,11 @@ fn announced(answer: &GetObjectOutput, span: Span) -> Result<usize, Trouble> {
     usize::try_from(length)
         .ok()
         .filter(|&length| length <= MOST_BYTES)
-        .ok_or_else(|| Trouble::new(Cause::Other, "too large to hold"))
+        .ok_or_else(|| RequestError::new(Cause::Other, "too large to hold"))
 }
 
 /// Reads a body into `room`, exactly as long as that.
-async fn fill(room: &mut [u8], mut body: ByteStream) -> Result<(), Trouble> {
+async fn fill(room: &mut [u8], mut body: ByteStream) -> Result<(), RequestError> {
     let length = room.len();
     let mut filled = 0;
     loop {
@@ -198,14 +198,14 @@ async fn fill(room: &mut [u8], mut body: ByteStream) -> Result<(), Trouble> {
                     true => Cause::Corrupt,
                     false => Cause::Connection,
                 };
-                return Err(Trouble::new(
+                return Err(RequestError::new(
                     cause,
                     format!("the answer broke off after {filled} bytes"),
                 ));
             }
         };
         let Some(place) = room.get_mut(filled..filled + piece.len()) else {
-            return Err(Trouble::new(
+            return Err(RequestError::new(
                 Cause::Corrupt,
                 format!("more than {length} bytes arrived"),
             ));
@@ -215,7 +215,7 @@ async fn fill(room: &mut [u8], mut body: ByteStream) -> Result<(), Trouble> {
     }
     if filled < length {
         let what = format!("{filled} bytes arrived, {length} expected");
-        return Err(Trouble::new(Cause::Corrupt, what));
+        return Err(RequestError::new(Cause::Corrupt, what));
     }
     Ok(())
 }

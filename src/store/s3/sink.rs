@@ -10,13 +10,14 @@ use bytes::Bytes;
 use crate::base::buffer::Buffers;
 use crate::base::error::{Error, Kind, Result};
 use crate::model::name::check_name;
+use crate::store::S3_SCHEME;
 use crate::store::s3::ahead::{Ahead, AheadReader};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::head::{Head, head};
 use crate::store::s3::list::{Key, flat};
-use crate::store::s3::location::{Location, SCHEME};
+use crate::store::s3::location::Location;
 use crate::store::s3::read::{self, Object, PAST_END, Span, read};
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 use crate::store::s3::unfinished::unfinished_uploads;
 use crate::store::s3::write::{self, How, Put, S3Shard, Writes};
 use crate::store::{Access, Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum};
@@ -88,7 +89,7 @@ impl S3Sink {
         head.map_err(|trouble| self.explain(read::ACTION, &key, &trouble))
     }
 
-    fn explain(&self, action: &'static str, key: &str, trouble: &Trouble) -> Error {
+    fn explain(&self, action: &'static str, key: &str, trouble: &RequestError) -> Error {
         let call = self.connection.call(action, self.location.object(key));
         self.connection.explain(&call, trouble)
     }
@@ -114,7 +115,7 @@ impl S3Sink {
 }
 
 /// The error for an object of a dataset that cannot be read.
-fn missing(connection: &Connection, object: &Object, trouble: &Trouble) -> Error {
+fn missing(connection: &Connection, object: &Object, trouble: &RequestError) -> Error {
     let name = object.location.object(&object.key);
     if trouble.is_condition() {
         return Error::failed(format!("{name} was replaced while it was read: run again"));
@@ -279,7 +280,7 @@ impl Sink for S3Sink {
 
     fn check_apart(&self, source: &str) -> Result<()> {
         let Some(source) = source
-            .starts_with(SCHEME)
+            .starts_with(S3_SCHEME)
             .then(|| Location::parse(source))
             .transpose()?
         else {

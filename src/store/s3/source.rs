@@ -13,7 +13,7 @@ use crate::store::s3::connection::Connection;
 use crate::store::s3::list::tree;
 use crate::store::s3::location::Location;
 use crate::store::s3::read::{ACTION, Object, Span, read};
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 use crate::store::{Access, Source};
 
 /// Memory of a read that waits for its place: its task, and the promise that it has given. A unit test measures it.
@@ -78,7 +78,7 @@ impl S3Source {
 }
 
 /// The error for a planned object that cannot be read. Never a skippable one: an outage must not look like a smaller dataset.
-fn unplanned(connection: &Connection, object: &Object, trouble: &Trouble) -> Error {
+fn unplanned(connection: &Connection, object: &Object, trouble: &RequestError) -> Error {
     let name = object.location.object(&object.key);
     if trouble.is_condition() {
         return Error::source_data(format!(
@@ -165,8 +165,8 @@ mod tests {
     use super::*;
     use crate::base::reactor::promise;
     use crate::model::sample::FilePath;
+    use crate::store::S3Options;
     use crate::store::s3::connection::keep;
-    use crate::store::s3::options::S3Options;
 
     #[test]
     fn a_read_that_waits_for_its_place_takes_what_it_is_counted_with() {

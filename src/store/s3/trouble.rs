@@ -42,7 +42,7 @@ pub(super) enum Cause {
 
 /// A failed request.
 #[derive(Debug, Clone)]
-pub(super) struct Trouble {
+pub(super) struct RequestError {
     pub(super) cause: Cause,
     /// HTTP status; 0 without an answer.
     pub(super) status: u16,
@@ -56,7 +56,7 @@ pub(super) struct Trouble {
     pub(super) wait: Option<Duration>,
 }
 
-impl Trouble {
+impl RequestError {
     pub(super) fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self {
             cause,
@@ -185,7 +185,7 @@ fn region_in(message: &str) -> Option<String> {
     region.map(str::to_owned)
 }
 
-impl From<&Unavailable> for Trouble {
+impl From<&Unavailable> for RequestError {
     fn from(unavailable: &Unavailable) -> Self {
         let cause = match unavailable.lasting {
             true => Cause::Credentials,
@@ -195,7 +195,7 @@ impl From<&Unavailable> for Trouble {
     }
 }
 
-impl<E> From<SdkError<E, HttpResponse>> for Trouble
+impl<E> From<SdkError<E, HttpResponse>> for RequestError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -222,7 +222,7 @@ where
             SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => Cause::Connection,
             _ => Cause::Other,
         };
-        let mut trouble = Trouble::new(cause, text);
+        let mut trouble = RequestError::new(cause, text);
         if let Some(response) = error.raw_response() {
             trouble.status = response.status().as_u16();
             let header = |name| response.headers().get(name).map(str::to_owned);
@@ -244,7 +244,7 @@ where
 }
 
 #[cfg(test)]
-impl Trouble {
+impl RequestError {
     /// What a server answered, for tests.
     pub(super) fn answered(status: u16, code: &str, message: &str) -> Self {
         Self {
@@ -272,7 +272,7 @@ mod tests {
             (502, ""),
         ] {
             assert!(
-                Trouble::answered(status, code, "").may_pass(5),
+                RequestError::answered(status, code, "").may_pass(5),
                 "{status} {code}"
             );
         }
@@ -286,15 +286,15 @@ mod tests {
             (412, "PreconditionFailed"),
         ] {
             assert!(
-                !Trouble::answered(status, code, "").may_pass(1),
+                !RequestError::answered(status, code, "").may_pass(1),
                 "{status} {code}"
             );
         }
-        assert!(Trouble::answered(403, "RequestTimeTooSkewed", "").may_pass(1));
-        assert!(!Trouble::answered(403, "RequestTimeTooSkewed", "").may_pass(2));
+        assert!(RequestError::answered(403, "RequestTimeTooSkewed", "").may_pass(1));
+        assert!(!RequestError::answered(403, "RequestTimeTooSkewed", "").may_pass(2));
         assert!(
-            Trouble::answered(503, "", "").is_throttle()
-                && !Trouble::answered(500, "", "").is_throttle()
+            RequestError::answered(503, "", "").is_throttle()
+                && !RequestError::answered(500, "", "").is_throttle()
         );
     }
 

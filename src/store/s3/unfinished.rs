@@ -6,7 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::store::Leftover;
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 
 /// Multipart uploads below the prefix that nobody has completed.
 pub(super) async fn unfinished_uploads(
@@ -26,7 +26,7 @@ pub(super) async fn unfinished_uploads(
                 .set_key_marker(key.clone())
                 .set_upload_id_marker(id.clone())
                 .set_request_payer(connection.payer());
-            request.send().await.map_err(Trouble::from)
+            request.send().await.map_err(RequestError::from)
         });
         let page = match answer.await {
             Err(trouble) if trouble.is_unknown_request() => {

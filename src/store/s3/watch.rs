@@ -177,7 +177,7 @@ impl HttpConnector for Connector {
             return self.inner.call(request);
         };
         let sent = Arc::clone(&progress);
-        let request = request.map(move |body| seen(body, &sent, Way::Out));
+        let request = request.map(move |body| seen(body, &sent, Direction::Out));
         let answer = self.inner.call(request);
         HttpConnectorFuture::new(async move {
             let answer: Result<HttpResponse, ConnectorError> = answer.await;
@@ -186,12 +186,12 @@ impl HttpConnector for Connector {
             if let Some(date) = answer.headers().get("date") {
                 clock.says(date);
             }
-            Ok(answer.map(move |body| seen(body, &progress, Way::In)))
+            Ok(answer.map(move |body| seen(body, &progress, Direction::In)))
         })
     }
 }
 
-fn seen(body: SdkBody, progress: &Arc<Progress>, way: Way) -> SdkBody {
+fn seen(body: SdkBody, progress: &Arc<Progress>, way: Direction) -> SdkBody {
     // Nothing moves in a body without content, and the transport wants to know that there is none.
     if body.content_length() == Some(0) {
         return body;
@@ -207,7 +207,7 @@ fn seen(body: SdkBody, progress: &Arc<Progress>, way: Way) -> SdkBody {
 
 /// Where a body goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Out,
     In,
 }
@@ -218,7 +218,7 @@ struct Seen {
     /// What was taken from the body and not yet handed on.
     rest: Bytes,
     progress: Arc<Progress>,
-    way: Way,
+    way: Direction,
 }
 
 impl fmt::Debug for Seen {
@@ -247,12 +247,12 @@ impl Body for Seen {
             };
         }
         let piece = match this.way {
-            Way::Out => this.rest.split_to(this.rest.len().min(PIECE_BYTES)),
-            Way::In => std::mem::take(&mut this.rest),
+            Direction::Out => this.rest.split_to(this.rest.len().min(PIECE_BYTES)),
+            Direction::In => std::mem::take(&mut this.rest),
         };
         match this.way {
-            Way::Out => this.progress.sends(this.is_end_stream()),
-            Way::In => _ = this.progress.note(),
+            Direction::Out => this.progress.sends(this.is_end_stream()),
+            Direction::In => _ = this.progress.note(),
         }
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
@@ -316,7 +316,7 @@ mod tests {
     fn a_body_is_sent_in_pieces_that_count_and_its_length_is_told() {
         let progress = Progress::new();
         let content = vec![7; 3 * PIECE_BYTES + 1];
-        let mut body = seen(SdkBody::from(content), &progress, Way::Out);
+        let mut body = seen(SdkBody::from(content), &progress, Direction::Out);
         let mut left = 3 * PIECE_BYTES + 1;
         for _ in 0..3 {
             assert_eq!(Body::size_hint(&body).exact(), Some(left as u64));

@@ -51,13 +51,18 @@ impl Points {
                 When::Before,
                 When::After,
                 When::Lost,
-                When::Refused,
+                When::RefusedSamples,
                 When::Unanswered,
             ],
             // A step is asked for before and after.
-            Points::Counted(_) => &[When::Before, When::Refused],
+            Points::Counted(_) => &[When::Before, When::RefusedSamples],
             // To die after a request is to die before the next.
-            Points::Requests => &[When::Before, When::Lost, When::Refused, When::Unanswered],
+            Points::Requests => &[
+                When::Before,
+                When::Lost,
+                When::RefusedSamples,
+                When::Unanswered,
+            ],
         }
     }
 }
@@ -66,7 +71,7 @@ impl Points {
 /// tried again, and tells the process that its request was not carried out.
 fn fault(server: &Server, at: u64, when: When) {
     let once = match when {
-        When::Before | When::Refused => Wrong::Status(403, "AccessDenied"),
+        When::Before | When::RefusedSamples => Wrong::Status(403, "AccessDenied"),
         _ => Wrong::StatusAfter(403, "AccessDenied"),
     };
     server.fault(Fault::new(once).after(at).times(1));
@@ -83,16 +88,16 @@ impl Scenario {
         (self.damage)(&mut before);
         let world = (self.world)(&self.data);
         world.fill(&before);
-        let fate = match points {
-            Points::Counted(level) => Fate::good(level),
-            Points::Requests => Fate::good(Level::Operations),
+        let ending = match points {
+            Points::Counted(level) => Ending::good(level),
+            Points::Requests => Ending::good(Level::Operations),
         };
         for &verb in self.verbs {
-            world.run(verb, &fate).unwrap();
+            world.run(verb, &ending).unwrap();
         }
         let after = world.tree();
         let count = match points {
-            Points::Counted(_) => fate.points(),
+            Points::Counted(_) => ending.points(),
             Points::Requests => world.server().requests().len(),
         };
         let all = (0..count).flat_map(|at| points.ways().iter().map(move |&when| (at, when)));
@@ -134,20 +139,20 @@ impl Scenario {
         let context = format!("{}, {points:?} {at} {when:?}", self.name);
         let world = Arc::new((self.world)(&self.data));
         world.fill(before);
-        let fate = match points {
-            Points::Counted(level) => Fate::at(level, at, when),
+        let ending = match points {
+            Points::Counted(level) => Ending::at(level, at, when),
             Points::Requests => {
                 fault(world.server(), at as u64, when);
-                Fate::good(Level::Operations)
+                Ending::good(Level::Operations)
             }
         };
-        world.silence_the_dead(&fate);
+        world.silence_the_dead(&ending);
         let mut happened = None;
         for &verb in self.verbs {
-            let ended = world.run(verb, &fate);
+            let ended = world.run(verb, &ending);
             if happened.is_none() {
                 happened = match points {
-                    Points::Counted(_) => fate.place(),
+                    Points::Counted(_) => ending.place(),
                     Points::Requests => {
                         let requests = world.server().requests();
                         let request = requests.get(at);
@@ -156,7 +161,7 @@ impl Scenario {
                 };
                 // The others of its kind go on after it.
                 if happened.is_some() {
-                    world.revive(&fate);
+                    world.revive(&ending);
                 } else if let Err(error) = ended {
                     panic!("{context}: {verb:?} failed of itself: {error}");
                 }
@@ -171,7 +176,7 @@ impl Scenario {
             .filter(|name| !after.contains_key(*name))
             .count();
         for &verb in self.verbs {
-            if let Err(error) = world.run(verb, &Fate::good(Level::Operations)) {
+            if let Err(error) = world.run(verb, &Ending::good(Level::Operations)) {
                 panic!("{context}: then {verb:?}: {error}\n{:#?}", tree.keys());
             }
             assert_whole(&world.tree(), before, after, &context);

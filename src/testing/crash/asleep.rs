@@ -22,10 +22,10 @@ fn sleeps_over(name: &str, new: New, verb: Verb, earlier: &[Verb], damage: fn(&m
     for &level in levels {
         let world = new(&data);
         world.fill(&before);
-        let fate = Fate::good(level);
-        let _ = world.run(verb, &fate);
+        let ending = Ending::good(level);
+        let _ = world.run(verb, &ending);
         // Before steps that write nothing it is as if it slept before the next that does.
-        let trace = fate.trace();
+        let trace = ending.trace();
         let points =
             (0..trace.len()).filter(|&at| level == Level::Operations || writes(&trace[at]));
         let (mut asleep, mut killed) = (0, 0);
@@ -33,12 +33,12 @@ fn sleeps_over(name: &str, new: New, verb: Verb, earlier: &[Verb], damage: fn(&m
             let like = new(&data);
             asleep += 1;
             let place = sleeps_at(&like, &before, verb, first, false, |work| {
-                Fate::pause(level, point, work)
+                Ending::pause(level, point, work)
             });
             if place.is_some_and(|place| writes(&place)) {
                 killed += 1;
                 sleeps_at(&like, &before, verb, first, true, |work| {
-                    Fate::last_act(level, point, work)
+                    Ending::last_act(level, point, work)
                 });
             }
         }
@@ -57,23 +57,23 @@ fn sleeps_at(
     verb: Verb,
     first: u64,
     dies: bool,
-    fate: impl FnOnce(Box<dyn FnOnce() + Send>) -> Arc<Fate>,
+    ending: impl FnOnce(Box<dyn FnOnce() + Send>) -> Arc<Ending>,
 ) -> Option<String> {
     let world = Arc::new(like.empty());
     world.fill(before);
     let meanwhile = Arc::clone(&world);
-    let fate = fate(Box::new(move || {
+    let ending = ending(Box::new(move || {
         // Nothing is published over what has no manifest.
         if !meanwhile.tree().contains_key(MANIFEST) {
             meanwhile.succeeds(&[Verb::Repair]);
         }
         meanwhile.succeeds(&[Verb::Between]);
     }));
-    world.silence_the_dead(&fate);
-    let ended = world.run(verb, &fate);
-    let place = fate.place()?;
+    world.silence_the_dead(&ending);
+    let ended = world.run(verb, &ending);
+    let place = ending.place()?;
     let context = format!("{verb:?}, asleep at {place}, dies: {dies}");
-    world.revive(&fate);
+    world.revive(&ending);
     if !dies {
         if let Err(error) = ended {
             let kinds = [Kind::Conflict, Kind::Failed];

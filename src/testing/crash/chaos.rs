@@ -47,10 +47,10 @@ fn weathers(world: &World, seed: u64, verbs: &[Verb], expected: &Tree) -> u64 {
         for run in 0.. {
             assert!(run < RUNS, "seed {seed}: {verb:?} never ends");
             let of_run = seed << 32 | (number as u64) << 16 | u64::from(run);
-            let fate = Fate::chance(of_run, FAIL * weather, LOSE * weather);
+            let ending = Ending::chance(of_run, FAIL * weather, LOSE * weather);
             weather *= CLEARING;
             runs += 1;
-            let Err(error) = world.run(verb, &fate) else {
+            let Err(error) = world.run(verb, &ending) else {
                 break;
             };
             // All that goes wrong here may pass, and a scheduler has to learn that.

@@ -75,7 +75,7 @@ fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level)
     let before = undisturbed(new(&data), &Tree::new(), earlier);
     let world = new(&data);
     world.fill(&before);
-    let count = Fate::errno(level, usize::MAX, Errno::IO);
+    let count = Ending::errno(level, usize::MAX, Errno::IO);
     for &verb in verbs {
         world.run(verb, &count).unwrap();
     }
@@ -94,10 +94,10 @@ fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level)
     at_once(4, &tries, |&(at, (errno, kind, words))| {
         let world = new(&data);
         world.fill(&before);
-        let fate = Fate::errno(level, at, *errno);
+        let ending = Ending::errno(level, at, *errno);
         for &verb in verbs {
-            let context = || format!("{name}, {level:?} {:?} {errno:?}, {verb:?}", fate.place());
-            if let Err(error) = world.run(verb, &fate) {
+            let context = || format!("{name}, {level:?} {:?} {errno:?}, {verb:?}", ending.place());
+            if let Err(error) = world.run(verb, &ending) {
                 told.fetch_add(1, Ordering::Relaxed);
                 let text = error.to_string();
                 assert!(
@@ -113,13 +113,13 @@ fn refuses(name: &str, new: New, earlier: &[Verb], verbs: &[Verb], level: Level)
                 // Nothing half done by one that lives is left to be swept.
                 assert_whole(&world.tree(), &before, &after, &context());
                 world
-                    .run(verb, &Fate::good(Level::Operations))
+                    .run(verb, &Ending::good(Level::Operations))
                     .unwrap_or_else(|error| {
                         panic!("{}: and then: {error}", context());
                     });
             }
         }
-        let context = format!("{name}, {level:?} {:?} {errno:?}", fate.place());
+        let context = format!("{name}, {level:?} {:?} {errno:?}", ending.place());
         let lost = world.disk.lost();
         assert!(lost.is_empty(), "{context}: not durable: {lost:?}");
         world.collects();

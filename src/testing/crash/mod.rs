@@ -36,7 +36,7 @@ use crate::publish::companions::{SUMS, sha256_sums};
 use crate::publish::layout::layout;
 use crate::publish::readers::files_of_dataset;
 use crate::store::{self, Access, S3Options, Sink};
-use crate::testing::faulty_store::{Disk, Fate, Faulty, Level};
+use crate::testing::faulty_store::{Disk, Ending, Faulty, Level};
 use crate::upkeep::gc::{RemovalRules, collect};
 use shardpack_fixtures::s3_server::{Fault, Kind as Wrong, Options, Server};
 
@@ -301,14 +301,14 @@ impl World {
     }
 
     /// What a new process knows.
-    fn running(&self, fate: &Arc<Fate>) -> Running {
+    fn running(&self, ending: &Arc<Ending>) -> Running {
         let mut access = Access {
             reads: Some(4),
             open_files: 64,
             memory: 256 << 20,
             fsync: true,
             layout: layout(),
-            steps: fate.steps(&self.disk),
+            steps: ending.steps(&self.disk),
             ..Access::default()
         };
         if let Place::S3(server) = &self.place {
@@ -331,25 +331,25 @@ impl World {
         }
     }
 
-    fn sink(&self, running: &Running, fate: &Arc<Fate>) -> Result<Faulty> {
+    fn sink(&self, running: &Running, ending: &Arc<Ending>) -> Result<Faulty> {
         let location = match &self.place {
             Place::Local(dir) => dir.path().join("out").to_string_lossy().into_owned(),
             Place::S3(_) => "s3://bucket/out".to_owned(),
         };
         Ok(Faulty {
             inner: store::sink(&location, &running.access)?,
-            fate: Arc::clone(fate),
+            ending: Arc::clone(ending),
         })
     }
 
     /// One process, to its end.
-    fn run(&self, verb: Verb, fate: &Arc<Fate>) -> Result<()> {
-        self.run_seeded(verb, 1, fate)
+    fn run(&self, verb: Verb, ending: &Arc<Ending>) -> Result<()> {
+        self.run_seeded(verb, 1, ending)
     }
 
-    fn run_seeded(&self, verb: Verb, seed: u64, fate: &Arc<Fate>) -> Result<()> {
-        let running = self.running(fate);
-        let sink: &dyn Sink = &self.sink(&running, fate)?;
+    fn run_seeded(&self, verb: Verb, seed: u64, ending: &Arc<Ending>) -> Result<()> {
+        let running = self.running(ending);
+        let sink: &dyn Sink = &self.sink(&running, ending)?;
         let mut planning = self.data.planning(seed);
         let done = match verb {
             Verb::Collect => {
@@ -404,8 +404,8 @@ impl World {
     #[track_caller]
     fn succeeds(&self, verbs: &[Verb]) {
         for &verb in verbs {
-            let fate = Fate::good(Level::Operations);
-            if let Err(error) = self.run(verb, &fate) {
+            let ending = Ending::good(Level::Operations);
+            if let Err(error) = self.run(verb, &ending) {
                 panic!("{verb:?}: {error}: {:?}", self.tree().keys());
             }
         }
@@ -414,14 +414,14 @@ impl World {
     /// Removes leftovers of any age.
     #[track_caller]
     fn collects(&self) {
-        let fate = Fate::good(Level::Operations);
-        let running = self.running(&fate);
+        let ending = Ending::good(Level::Operations);
+        let running = self.running(&ending);
         let rules = RemovalRules {
             older_than: Duration::ZERO,
             keep: None,
             dry_run: false,
         };
-        let found = collect(&self.sink(&running, &fate).unwrap(), &rules).unwrap();
+        let found = collect(&self.sink(&running, &ending).unwrap(), &rules).unwrap();
         assert!(found.foreign.is_empty(), "{found:?}");
     }
 
@@ -461,10 +461,10 @@ impl World {
     }
 
     /// A killed process's uploads stay: nobody hears it giving them up.
-    fn silence_the_dead(self: &Arc<Self>, fate: &Fate) {
+    fn silence_the_dead(self: &Arc<Self>, ending: &Ending) {
         if matches!(self.place, Place::S3(_)) {
             let world = Arc::clone(self);
-            fate.on_death(move || {
+            ending.on_death(move || {
                 world
                     .server()
                     .fault(Fault::new(Wrong::Status(403, "AccessDenied")));
@@ -472,8 +472,8 @@ impl World {
         }
     }
 
-    fn revive(&self, fate: &Fate) {
-        fate.revive();
+    fn revive(&self, ending: &Ending) {
+        ending.revive();
         if let Place::S3(server) = &self.place {
             server.clear_faults();
         }
@@ -577,9 +577,8 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
     }
 }
 
-/// A number from the environment.
 /// One case of how many is tried, unless `SHARDPACK_EVERY` says it: 1 tries all of them, as `make exhaustive` does.
-const EVERY: u64 = 8;
+const EVERY: u64 = 12;
 
 fn every() -> usize {
     number("SHARDPACK_EVERY").unwrap_or(EVERY).max(1) as usize
@@ -596,6 +595,7 @@ fn thinned<T>(cases: Vec<T>) -> Vec<T> {
         .collect()
 }
 
+/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }

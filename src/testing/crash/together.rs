@@ -23,9 +23,9 @@ fn at_the_same_time(world: &World, seeds: &[u64]) -> Vec<Result<()>> {
         let writer = |&seed: &u64| {
             let start = &start;
             scope.spawn(move || {
-                let fate = Fate::good(Level::Operations);
+                let ending = Ending::good(Level::Operations);
                 start.wait();
-                world.run_seeded(Verb::Convert, seed, &fate)
+                world.run_seeded(Verb::Convert, seed, &ending)
             })
         };
         let writers: Vec<_> = seeds.iter().map(writer).collect();
@@ -54,8 +54,8 @@ fn of_different_plans(name: &str, new: New, rounds: u64) {
     let seeds: Vec<u64> = (0..WRITERS).collect();
     let convert = |seed| {
         let world = new(&data);
-        let fate = Fate::good(Level::Operations);
-        world.run_seeded(Verb::Convert, seed, &fate).unwrap();
+        let ending = Ending::good(Level::Operations);
+        world.run_seeded(Verb::Convert, seed, &ending).unwrap();
         world.tree()
     };
     let expected: Vec<Tree> = seeds.iter().map(|&seed| convert(seed)).collect();
@@ -157,9 +157,9 @@ fn sleeps_while(
         let world = Arc::new(new(data));
         world.fill(&before);
         let meanwhile = Arc::clone(&world);
-        let fate = Fate::pause(level, at, move || meanwhile.succeeds(others));
-        let ended = world.run(verb, &fate);
-        let Some(place) = fate.place() else {
+        let ending = Ending::pause(level, at, move || meanwhile.succeeds(others));
+        let ended = world.run(verb, &ending);
+        let Some(place) = ending.place() else {
             break;
         };
         points += 1;
@@ -167,8 +167,8 @@ fn sleeps_while(
         ended.unwrap_or_else(|error| panic!("{context}: {error}"));
         assert_same(&world.tree(), &expected, &context);
         if writes(&place) {
-            let fate = |work| Fate::last_act(level, at, work);
-            is_killed_late(&world, &before, verb, others, &expected, fate);
+            let ending = |work| Ending::last_act(level, at, work);
+            is_killed_late(&world, &before, verb, others, &expected, ending);
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
@@ -191,20 +191,24 @@ fn is_killed_late(
     verb: Verb,
     others: &'static [Verb],
     expected: &Tree,
-    fate: impl FnOnce(Box<dyn FnOnce() + Send>) -> Arc<Fate>,
+    ending: impl FnOnce(Box<dyn FnOnce() + Send>) -> Arc<Ending>,
 ) {
     let world = Arc::new(like.empty());
     world.fill(before);
     let meanwhile = Arc::clone(&world);
-    let fate = fate(Box::new(move || meanwhile.succeeds(others)));
-    world.silence_the_dead(&fate);
-    let _ = world.run(verb, &fate);
-    world.revive(&fate);
+    let ending = ending(Box::new(move || meanwhile.succeeds(others)));
+    world.silence_the_dead(&ending);
+    let _ = world.run(verb, &ending);
+    world.revive(&ending);
     world.succeeds(&[Verb::Convert]);
     let mut tree = world.tree();
     // What it began to write is nobody's.
     tree.retain(|name, _| expected.contains_key(name));
-    assert_same(&tree, expected, &format!("killed after {:?}", fate.place()));
+    assert_same(
+        &tree,
+        expected,
+        &format!("killed after {:?}", ending.place()),
+    );
 }
 
 #[test]
@@ -246,12 +250,12 @@ fn a_conversion_that_saw_an_earlier_source_and_slept_publishes_nothing_over_a_la
         let meanwhile = Arc::clone(&world);
         let theirs = Arc::new(std::sync::Mutex::new(Tree::new()));
         let made = Arc::clone(&theirs);
-        let fate = Fate::pause(Level::Operations, asleep, move || {
+        let ending = Ending::pause(Level::Operations, asleep, move || {
             meanwhile.succeeds(CONVERT);
             *made.lock().unwrap() = meanwhile.tree();
         });
-        let ended = world.run(Verb::Between, &fate);
-        let Some(place) = fate.place() else {
+        let ended = world.run(Verb::Between, &ending);
+        let Some(place) = ending.place() else {
             break;
         };
         asleep += 1;
@@ -275,8 +279,8 @@ fn sleeps_with_another_plan(name: &str, new: New) {
     let data = Data::small();
     let ours = undisturbed(new(&data), &Tree::new(), CONVERT);
     let world = new(&data);
-    let fate = Fate::good(Level::Operations);
-    world.run_seeded(Verb::Convert, OTHER, &fate).unwrap();
+    let ending = Ending::good(Level::Operations);
+    world.run_seeded(Verb::Convert, OTHER, &ending).unwrap();
     let theirs = world.tree();
     let (mut points, mut lost) = (0, 0);
     loop {
@@ -285,12 +289,12 @@ fn sleeps_with_another_plan(name: &str, new: New) {
         let awake = Arc::new(std::sync::Mutex::new(Ok(())));
         let result = Arc::clone(&awake);
         let work = move || {
-            let fate = Fate::good(Level::Operations);
-            *result.lock().unwrap() = meanwhile.run(Verb::Convert, &fate);
+            let ending = Ending::good(Level::Operations);
+            *result.lock().unwrap() = meanwhile.run(Verb::Convert, &ending);
         };
-        let fate = Fate::pause(Level::Operations, points, work);
-        let asleep = world.run_seeded(Verb::Convert, OTHER, &fate);
-        let Some(place) = fate.place() else {
+        let ending = Ending::pause(Level::Operations, points, work);
+        let asleep = world.run_seeded(Verb::Convert, OTHER, &ending);
+        let Some(place) = ending.place() else {
             break;
         };
         points += 1;
@@ -363,14 +367,14 @@ fn an_index_is_added_although_the_making_of_another_one_ended_anywhere() {
     for point in 0.. {
         let world = World::local(&data);
         world.fill(&before);
-        let fate = Fate::at(Level::Operations, point, When::Before);
-        let ended = world.run(Verb::Index("wids"), &fate);
+        let ending = Ending::at(Level::Operations, point, When::Before);
+        let ended = world.run(Verb::Index("wids"), &ending);
         if ended.is_ok() {
             assert!(point > 5);
             break;
         }
         world.succeeds(&[Verb::Index("dali"), Verb::Index("wids")]);
         let there = (vec!["dali".to_owned(), "wids".to_owned()], 3);
-        assert_eq!(indexes(&world), there, "{:?}", fate.place());
+        assert_eq!(indexes(&world), there, "{:?}", ending.place());
     }
 }

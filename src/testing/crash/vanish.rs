@@ -101,7 +101,7 @@ fn vanishes(data: &dyn Fn() -> Arc<Data>, earlier: &[Verb]) {
             world.fill(&before);
             let away = directory();
             let source = Source::new(&whole, way, at, away.path().join("source"));
-            let good = Fate::good(Level::Operations);
+            let good = Ending::good(Level::Operations);
             let mut running = world.running(&good);
             running.access.steps = source.steps();
             let sink = world.sink(&running, &good).unwrap();

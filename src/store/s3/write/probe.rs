@@ -4,21 +4,21 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 use crate::store::s3::write::upload::Whole;
 use crate::store::s3::write::{Checksums, REMOVE_ACTION, Writes, token};
 
 impl Writes {
     /// What the server does with checksums of multipart uploads. Found out once, by a small upload that is completed with a
     /// wrong checksum: echoes and documentation say less than that.
-    pub(super) async fn checksums(&self) -> Result<Checksums, Trouble> {
+    pub(super) async fn checksums(&self) -> Result<Checksums, RequestError> {
         self.checksums
             .get_or_try_init(|| self.probe())
             .await
             .copied()
     }
 
-    async fn probe(&self) -> Result<Checksums, Trouble> {
+    async fn probe(&self) -> Result<Checksums, RequestError> {
         let key = self.location.key(&format!("{}-{}", self.probe, token()));
         for sent in [Checksums::Full, Checksums::Parts] {
             let id = match self.begin(&key, sent, &token(), false).await {
@@ -51,7 +51,7 @@ impl Writes {
         key: &str,
         id: &str,
         sent: Checksums,
-    ) -> Result<Checksums, Trouble> {
+    ) -> Result<Checksums, RequestError> {
         const BODY: &[u8] = b"shardpack";
         let sum = crc32fast::hash(BODY);
         let part = self.part(key, id, 1, Bytes::from_static(BODY), Some(sum));

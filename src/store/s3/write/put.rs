@@ -6,7 +6,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 
 use crate::store::s3::head::crc_base64;
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 use crate::store::s3::write::upload::{encryption, storage_class};
 use crate::store::s3::write::{ACTION, REMOVE_ACTION, Writes};
 
@@ -33,7 +33,7 @@ impl Writes {
         key: &str,
         body: Bytes,
         how: How,
-    ) -> Result<Put, Trouble> {
+    ) -> Result<Put, RequestError> {
         let call = self
             .connection
             .call(ACTION, self.location.object(key))
@@ -59,7 +59,13 @@ impl Writes {
         self.connection.attempt(&call, attempt).await
     }
 
-    async fn put_once(&self, key: &str, body: &Bytes, sum: &str, how: How) -> Result<Put, Trouble> {
+    async fn put_once(
+        &self,
+        key: &str,
+        body: &Bytes,
+        sum: &str,
+        how: How,
+    ) -> Result<Put, RequestError> {
         let connection = &self.connection;
         let options = &connection.options;
         let sums = !self.refuses_sums.load(Ordering::Relaxed);
@@ -80,7 +86,7 @@ impl Writes {
         if connection.untouchable {
             request = request.disable_payload_signing();
         }
-        match request.send().await.map_err(Trouble::from) {
+        match request.send().await.map_err(RequestError::from) {
             Ok(_) => Ok(Put::Done),
             Err(trouble) if how.only_if_absent && trouble.is_condition() => Ok(Put::Exists),
             Err(trouble) => Err(trouble),
@@ -88,7 +94,7 @@ impl Writes {
     }
 
     /// Removes an object; no error if it is gone already.
-    pub(in crate::store::s3) async fn remove(&self, key: &str) -> Result<(), Trouble> {
+    pub(in crate::store::s3) async fn remove(&self, key: &str) -> Result<(), RequestError> {
         let call = self
             .connection
             .call(REMOVE_ACTION, self.location.object(key));
@@ -100,7 +106,7 @@ impl Writes {
                 .bucket(&self.location.bucket)
                 .key(key)
                 .set_request_payer(self.connection.payer());
-            request.send().await.map_err(Trouble::from)
+            request.send().await.map_err(RequestError::from)
         });
         match removed.await {
             Err(trouble) if trouble.is_missing() => Ok(()),

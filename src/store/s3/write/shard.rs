@@ -12,7 +12,7 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::store::ShardWriter;
-use crate::store::s3::trouble::Trouble;
+use crate::store::s3::trouble::RequestError;
 use crate::store::s3::write::parts::part_bytes;
 use crate::store::s3::write::put::How;
 use crate::store::s3::write::upload::{ABORT, Completion, Upload, Whole};
@@ -112,7 +112,7 @@ impl S3Shard {
                 let id = writes
                     .begin(&key, checksums, &token, in_storage_class)
                     .await?;
-                Ok::<_, Trouble>(Upload {
+                Ok::<_, RequestError>(Upload {
                     key: key.clone(),
                     id,
                     token,

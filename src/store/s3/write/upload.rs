@@ -12,10 +12,10 @@ use aws_sdk_s3::types::{
 use bytes::Bytes;
 
 use crate::base::error::{Error, Kind};
+use crate::store::S3Options;
 use crate::store::s3::connection::Call;
 use crate::store::s3::head::{TOKEN, crc_base64, head};
-use crate::store::s3::options::S3Options;
-use crate::store::s3::trouble::{Cause, Trouble};
+use crate::store::s3::trouble::{Cause, RequestError};
 use crate::store::s3::write::{ABORT_ACTION, ACTION, Checksums, Writes};
 
 /// Time that giving up an upload may take: the process may be about to end.
@@ -66,7 +66,7 @@ impl Writes {
         checksums: Checksums,
         token: &str,
         in_storage_class: bool,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, RequestError> {
         let connection = &self.connection;
         let options = &connection.options;
         let algorithm = (checksums != Checksums::None).then_some(ChecksumAlgorithm::Crc32);
@@ -86,13 +86,13 @@ impl Writes {
                 .set_ssekms_key_id(options.sse_kms_key_id.clone())
                 .set_tagging(options.tagging.clone())
                 .set_request_payer(connection.payer());
-            request.send().await.map_err(Trouble::from)
+            request.send().await.map_err(RequestError::from)
         });
         let answer = answer.await?;
         answer
             .upload_id()
             .map(str::to_owned)
-            .ok_or_else(|| Trouble::new(Cause::Other, "the server gave no upload id"))
+            .ok_or_else(|| RequestError::new(Cause::Other, "the server gave no upload id"))
     }
 
     /// Uploads a part; `number` begins at 1.
@@ -103,7 +103,7 @@ impl Writes {
         number: i32,
         body: Bytes,
         sum: Option<u32>,
-    ) -> Result<CompletedPart, Trouble> {
+    ) -> Result<CompletedPart, RequestError> {
         let connection = &self.connection;
         let call = connection
             .call(ACTION, self.location.object(key))
@@ -124,7 +124,7 @@ impl Writes {
             if connection.untouchable {
                 request = request.disable_payload_signing();
             }
-            request.send().await.map_err(Trouble::from)
+            request.send().await.map_err(RequestError::from)
         });
         let answer = answer.await?;
         Ok(CompletedPart::builder()
@@ -148,7 +148,7 @@ impl Writes {
         id: &str,
         parts: &[CompletedPart],
         whole: Option<Whole>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), RequestError> {
         let parts = CompletedMultipartUpload::builder()
             .set_parts(Some(parts.to_vec()))
             .build();
@@ -165,7 +165,7 @@ impl Writes {
             .set_checksum_type(whole.map(|_| ChecksumType::FullObject))
             .set_mpu_object_size(bytes)
             .set_request_payer(self.connection.payer());
-        request.send().await.map_err(Trouble::from)?;
+        request.send().await.map_err(RequestError::from)?;
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Writes {
     }
 
     /// Whether the object is what this upload was to make: its token and size, or its size and checksum.
-    async fn is_there(&self, upload: &Upload, whole: Whole) -> Result<bool, Trouble> {
+    async fn is_there(&self, upload: &Upload, whole: Whole) -> Result<bool, RequestError> {
         let Some(head) = head(&self.connection, &self.location, &upload.key).await? else {
             return Ok(false);
         };
@@ -243,8 +243,8 @@ impl Writes {
         for _ in 0..3 {
             let trouble = match tokio::time::timeout(ABORT, request.clone().send()).await {
                 Ok(Ok(_)) => return,
-                Ok(Err(error)) => Trouble::from(error),
-                Err(_) => Trouble::new(Cause::Timeout, "no answer in time"),
+                Ok(Err(error)) => RequestError::from(error),
+                Err(_) => RequestError::new(Cause::Timeout, "no answer in time"),
             };
             if trouble.code == "NoSuchUpload" || trouble.status == 404 {
                 return;
@@ -259,13 +259,17 @@ impl Writes {
     }
 
     /// Gives up an upload that a run left behind; one that is gone already is no error.
-    pub(in crate::store::s3) async fn discard(&self, key: &str, id: &str) -> Result<(), Trouble> {
+    pub(in crate::store::s3) async fn discard(
+        &self,
+        key: &str,
+        id: &str,
+    ) -> Result<(), RequestError> {
         let call = self
             .connection
             .call(ABORT_ACTION, self.location.object(key));
         let result = self.connection.attempt(&call, || async {
             let request = self.abort_request(key, id);
-            request.send().await.map_err(Trouble::from)
+            request.send().await.map_err(RequestError::from)
         });
         match result.await {
             Err(trouble) if trouble.code == "NoSuchUpload" || trouble.status == 404 => Ok(()),
