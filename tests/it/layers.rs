@@ -19,7 +19,7 @@ const LIBRARIES: [(&str, &[&str]); 23] = [
     ("indicatif", &["cli/progress.rs"]),
     ("signal_hook", &["base/signal.rs"]),
     ("parquet", &["model/record/", "format/parquet/"]),
-    ("rusqlite", &["publish/readers/energon.rs"]),
+    ("rusqlite", &["publish/readers/sqlite.rs"]),
     ("prost", &["format/tfrecord/", "format/parquet/"]),
     ("crc_fast", &["format/tfrecord/"]),
     ("flate2", &["format/compress/"]),
