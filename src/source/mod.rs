@@ -2,8 +2,11 @@
 //!
 //! In come a listing, the rules to read it by and perhaps a label file; out goes a scan, or a refusal that names every offender.
 
+mod contradictions;
 pub mod dirs;
+mod doubts;
 mod groups;
+pub(crate) mod imagenet;
 mod labelling;
 pub mod labels;
 pub mod rules;

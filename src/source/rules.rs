@@ -19,6 +19,8 @@ pub struct Rules {
     pub labels: Option<Labels>,
     /// Take flat splits without labels: for callers who want the files only.
     pub labels_unneeded: bool,
+    /// Whether what is ambiguous is refused: not where the user says that directories are classes, nor where files are only compared.
+    pub doubt: bool,
     /// Whether a class may be without images.
     pub allow_empty: bool,
     /// Whether images of no bytes stay, and files that are too large, to be skipped when packed.
@@ -43,6 +45,7 @@ impl Rules {
             splits: Vec::new(),
             labels: None,
             labels_unneeded: false,
+            doubt: true,
             allow_empty: false,
             keep_faulty: false,
             include: GlobSet::empty(),

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::image::image_field;
 use crate::base::text::hex;
+use crate::base::units::count_text;
 use crate::model::listing::Dir;
 use crate::model::sample::{Field, Sample, is_plain, key, sidecar_field, split_extension};
 
@@ -43,6 +44,8 @@ pub struct Notes {
     pub odd: u64,
     /// Some of them.
     pub odd_examples: Vec<String>,
+    /// How many of them have which extension, in lower case; empty for none.
+    pub odd_kinds: BTreeMap<String, u64>,
     /// Labels in the label file that no image has.
     pub unused_labels: u64,
     /// Sidecar field names with the number of samples that have them.
@@ -189,6 +192,35 @@ impl Scan {
 /// Whether a file is an image, by its extension.
 pub(super) fn is_image(name: &[u8]) -> bool {
     image_field(split_extension(name).1).is_some()
+}
+
+/// Extensions of images that are not read.
+const UNREAD_IMAGES: [&str; 29] = [
+    "ai", "arw", "avif", "cr2", "cr3", "dcm", "dds", "dng", "emf", "eps", "exr", "hdr", "heic",
+    "heif", "hif", "ico", "j2k", "jp2", "jpf", "jpx", "jxl", "nef", "orf", "psd", "raf", "rw2",
+    "svg", "tga", "xcf",
+];
+
+/// Whether a file is an image of a kind that is not read, by its extension.
+pub(super) fn is_unread_image(name: &[u8]) -> bool {
+    let extension = split_extension(name).1;
+    let is = |kind: &&str| kind.as_bytes().eq_ignore_ascii_case(extension);
+    UNREAD_IMAGES.iter().any(|kind| is(&kind))
+}
+
+impl Notes {
+    /// What is left out because it is neither an image nor named like one, by extension: `3: 1 avif, 1 heic, 1 svg`; empty for nothing.
+    pub(crate) fn odd_text(&self) -> String {
+        if self.odd == 0 {
+            return String::new();
+        }
+        let kind = |(kind, count): (&String, &u64)| match kind.as_str() {
+            "" => format!("{} without extension", count_text(*count)),
+            kind => format!("{} {kind}", count_text(*count)),
+        };
+        let kinds: Vec<String> = self.odd_kinds.iter().map(kind).collect();
+        format!("{}: {}", count_text(self.odd), kinds.join(", "))
+    }
 }
 
 /// The name of the field that a file of this name becomes; `None` if readers could not address it.

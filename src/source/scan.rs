@@ -21,6 +21,7 @@ pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
             hidden: listing.hidden,
             ..Notes::default()
         },
+        unread: Vec::new(),
     };
     // An unreadable or looping place that was to be left out is none of our business.
     scanner
@@ -51,6 +52,7 @@ pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
             *size += 1;
         }
     }
+    scanner.doubt_labels(&scan, &splits, &classes)?;
     scan.notes = std::mem::take(&mut scanner.notes);
     scanner.refuse(&scan)?;
     scan.entries.shrink_to_fit();

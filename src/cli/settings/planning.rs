@@ -115,6 +115,7 @@ impl Planning {
         Ok(Rules {
             labels,
             labels_unneeded: false,
+            doubt: true,
             keep_faulty: self.keep_faulty,
             ..rules_of(&self.recipe)?
         })

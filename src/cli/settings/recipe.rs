@@ -26,6 +26,7 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
         splits: recipe.splits.clone(),
         labels: None,
         labels_unneeded: recipe.labels,
+        doubt: false,
         allow_empty: recipe.allow_empty,
         keep_faulty: true,
         include: globs("--include", &recipe.include)?,
