@@ -115,9 +115,10 @@ impl Scanner<'_> {
             splits.iter().enumerate().find_map(|(number, split)| {
                 let below = under(&dir.path, &split.path)?;
                 let class = below.split(|&b| b == b'/').next().unwrap_or_default();
+                let is_class = !class.is_empty() && !self.rules.is_unlabelled(&split.name);
                 Some(Place {
                     split: number as u16,
-                    class: (!class.is_empty()).then(|| class.to_vec()),
+                    class: is_class.then(|| class.to_vec()),
                 })
             })
         };
@@ -167,6 +168,10 @@ impl Scanner<'_> {
         }
         for (number, split) in splits.iter_mut().enumerate() {
             let number = number as u16;
+            if self.rules.is_unlabelled(&split.name) {
+                split.flat = true;
+                continue;
+            }
             let loose = images.get(&(number, None)).copied().unwrap_or(0);
             let classed: u64 = images
                 .iter()
@@ -207,7 +212,8 @@ impl Scanner<'_> {
                 self.problem(ProblemKind::EmptyClass, path, "/");
             }
         }
-        let any_flat = splits.iter().any(|split| split.flat);
+        let is_labelled = |split: &Split| split.flat && !self.rules.is_unlabelled(&split.name);
+        let any_flat = splits.iter().any(is_labelled);
         if self.rules.labels.is_some() && !any_flat {
             return Err(Error::usage(
                 "`--labels` is for images that lie in no class directory, and there are none: drop `--labels`",

@@ -27,10 +27,10 @@ fn resembled_split(directory: &[u8]) -> Option<&'static str> {
     let mut split = None;
     let words = directory.split(|byte| !byte.is_ascii_alphabetic());
     for word in words.filter(|word| !word.is_empty()) {
-        let noise = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
+        let noise = |known: &str| known.as_bytes().eq_ignore_ascii_case(word);
         match split_name(word) {
             Some(name) if split.is_none() => split = Some(name),
-            None if NOISE.iter().any(|known| noise(&known)) => (),
+            None if NOISE.iter().any(|known| noise(known)) => (),
             _ => return None,
         }
     }
@@ -179,43 +179,17 @@ impl Scanner<'_> {
         if !self.rules.doubt {
             return Ok(());
         }
-        let mut classes: BTreeMap<(u16, &[u8]), Below<'_>> = BTreeMap::new();
-        for (dir, place) in dirs.iter().zip(places) {
-            let Some(Place {
-                split,
-                class: Some(class),
-            }) = place
-            else {
-                continue;
-            };
-            let split_path = &splits[usize::from(*split)].path;
-            if splits[usize::from(*split)].flat
-                || !(0..dir.len()).any(|i| is_image(dir.file(i).name))
-            {
-                continue;
-            }
-            let in_split = under(&dir.path, split_path).unwrap_or_default();
-            let below = classes.entry((*split, class)).or_default();
-            below.add(first_component(in_split).1);
-        }
-        let names: BTreeSet<&[u8]> = classes.keys().map(|(_, class)| *class).collect();
-        let mut meant = Vec::new();
-        for ((split, class), below) in &classes {
-            let split = &splits[usize::from(*split)];
-            let root = join(&split.path, class);
-            let found = match names.len() {
-                1 => meant_root(dirs, &root),
-                _ => below.holds_splits().then(|| root.clone()),
-            };
-            meant.extend(found.map(|found| (split, root, found)));
-        }
-        let Some((_, root, found)) = meant.first() else {
+        let meant = doubtful(dirs, places, splits);
+        let Some(Doubtful {
+            root, meant: found, ..
+        }) = meant.first()
+        else {
             return Ok(());
         };
         let inside: Vec<&[u8]> = images_below(dirs, found).children.into_iter().collect();
         let inside = listed(inside.into_iter());
-        if names.len() > 1 {
-            let roots: Vec<&[u8]> = meant.iter().map(|(_, root, _)| root.as_slice()).collect();
+        if !meant[0].is_only_class {
+            let roots: Vec<&[u8]> = meant.iter().map(|one| one.root.as_slice()).collect();
             return Err(Error::source_data(format!(
                 "{}: the class directories {} hold directories that are called as splits are ({inside}), whose images would be mixed: give \
                  the directory of one dataset as SRC, `{}` for example, or name the splits, `--split train={}`; {AS_IT_STANDS}",
@@ -228,8 +202,8 @@ impl Scanner<'_> {
         let remedy = match (splits.len(), self.rules.splits.len()) {
             (1, 0) => format!("give `{}` as SRC", below(self.source, found)),
             _ => {
-                let flag = |(split, _, found): &(&Split, Vec<u8>, Vec<u8>)| {
-                    format!("--split {}={}", split.name, quoted(found))
+                let flag = |one: &Doubtful<'_>| {
+                    format!("--split {}={}", one.split.name, quoted(&one.meant))
                 };
                 let flags: Vec<String> = meant.iter().map(flag).collect();
                 format!("give `{}`", flags.join(" "))
@@ -238,13 +212,71 @@ impl Scanner<'_> {
         Err(Error::source_data(format!(
             "{}: all images would be of one class, `{}`, which holds no image itself but directories of them ({}{inside}): {remedy}; {AS_IT_STANDS}",
             self.source,
-            show(first_component(under(root, &meant[0].0.path).unwrap_or(root)).0),
+            show(first_component(under(root, &meant[0].split.path).unwrap_or(root)).0),
             match found == root {
                 true => String::new(),
                 false => format!("`{}/` with ", show(found)),
             },
         )))
     }
+}
+
+/// A class directory that may be none.
+struct Doubtful<'a> {
+    /// The split it lies in.
+    split: &'a Split,
+    /// Its path.
+    root: Vec<u8>,
+    /// The directory that was probably meant as that of all classes or splits.
+    meant: Vec<u8>,
+    /// Whether there is no other class.
+    is_only_class: bool,
+}
+
+/// The class directories that may be none.
+fn doubtful<'a>(dirs: &[Dir], places: &[Option<Place>], splits: &'a [Split]) -> Vec<Doubtful<'a>> {
+    let mut classes: BTreeMap<(u16, &[u8]), Below<'_>> = BTreeMap::new();
+    for (dir, place) in dirs.iter().zip(places) {
+        let Some(Place {
+            split,
+            class: Some(class),
+        }) = place
+        else {
+            continue;
+        };
+        let split_path = &splits[usize::from(*split)].path;
+        if splits[usize::from(*split)].flat || !(0..dir.len()).any(|i| is_image(dir.file(i).name)) {
+            continue;
+        }
+        let in_split = under(&dir.path, split_path).unwrap_or_default();
+        let below = classes.entry((*split, class)).or_default();
+        below.add(first_component(in_split).1);
+    }
+    let names: BTreeSet<&[u8]> = classes.keys().map(|(_, class)| *class).collect();
+    let mut meant = Vec::new();
+    for ((split, class), below) in &classes {
+        let split = &splits[usize::from(*split)];
+        let root = join(&split.path, class);
+        let found = match names.len() {
+            1 => meant_root(dirs, &root),
+            _ => below.holds_splits().then(|| root.clone()),
+        };
+        meant.push((split, root, found, below.direct));
+    }
+    let is_only_class = names.len() == 1;
+    let is_any = meant.iter().any(|(_, _, found, _)| found.is_some());
+    let doubtful = |(split, root, found, direct): (_, Vec<u8>, Option<Vec<u8>>, bool)| {
+        // A split with images of one class looks right, and is arranged as the others are.
+        let same = || (is_only_class && is_any && !direct).then(|| root.clone());
+        let meant = found.or_else(same)?;
+        Some(Doubtful {
+            split,
+            root,
+            meant,
+            is_only_class,
+        })
+    };
+    meant.into_iter().filter_map(doubtful).collect()
 }
 
 /// Whether images lie directly in a directory.

@@ -9,6 +9,8 @@ mod groups;
 pub(crate) mod imagenet;
 mod labelling;
 pub mod labels;
+pub(crate) mod layouts;
+pub(crate) mod outline;
 pub mod rules;
 pub mod samples;
 pub mod scan;

@@ -9,6 +9,7 @@ use crate::base::image::image_field;
 use crate::base::text::hex;
 use crate::base::units::count_text;
 use crate::model::listing::Dir;
+use crate::model::record::known_label;
 use crate::model::sample::{Field, Sample, is_plain, key, sidecar_field, split_extension};
 
 /// Entries that one thread describes before the next takes some.
@@ -21,7 +22,7 @@ pub struct Entry {
     pub rank: u64,
     /// Bytes in its shard, set by planning.
     pub bytes: u64,
-    /// Class number.
+    /// Class number, or [`NO_LABEL`](crate::model::record::NO_LABEL).
     pub label: u32,
     /// Number of its directory in the scan.
     pub(super) dir: u32,
@@ -91,7 +92,7 @@ impl Scan {
         });
         Sample {
             key: self.key(entry),
-            label: entry.label,
+            label: known_label(entry.label),
             fields,
         }
     }
@@ -205,7 +206,7 @@ const UNREAD_IMAGES: [&str; 29] = [
 pub(super) fn is_unread_image(name: &[u8]) -> bool {
     let extension = split_extension(name).1;
     let is = |kind: &&str| kind.as_bytes().eq_ignore_ascii_case(extension);
-    UNREAD_IMAGES.iter().any(|kind| is(&kind))
+    UNREAD_IMAGES.iter().any(is)
 }
 
 impl Notes {

@@ -19,6 +19,7 @@ pub fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
         problems: listing.problems,
         notes: Notes {
             hidden: listing.hidden,
+            left_out: rules.left_out_before,
             ..Notes::default()
         },
         unread: Vec::new(),

@@ -7,8 +7,8 @@ mod recipe;
 mod running;
 mod verbs;
 
-pub(crate) use planning::planning;
 pub use planning::{Files, Planning};
+pub(crate) use planning::{columns, planning};
 pub use recipe::rules_of;
 pub use running::{Running, deadline};
 pub(crate) use running::{now, progress_file, running};

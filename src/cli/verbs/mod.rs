@@ -5,11 +5,13 @@ pub mod compact;
 pub mod convert;
 mod decide;
 mod describe;
+mod emptied;
 pub mod find;
 pub mod gc;
 pub mod index;
 pub mod inspect;
 mod origin;
+pub(in crate::cli) mod outline;
 pub mod pack;
 pub mod plan;
 pub mod publish;
@@ -117,6 +119,7 @@ fn compact(args: &flags::CompactArgs, running: &Running) -> Result<Summary> {
         labels: args.labels.clone(),
         synsets: args.synsets.clone(),
         class_names: args.class_names.clone(),
+        columns: settings::columns(args.file_column.as_ref(), args.label_column.as_ref()),
     };
     let source = args.source.as_deref();
     compact::run(

@@ -30,11 +30,11 @@ const CLASSES: [&str; 8] = [
 
 /// Which columns of a label file are meant, by their names or their numbers from 1; where nobody says, their names tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns {
+pub(crate) struct Columns {
     /// That of the files.
-    pub file: Option<String>,
+    pub(crate) file: Option<String>,
     /// That of the classes.
-    pub label: Option<String>,
+    pub(crate) label: Option<String>,
 }
 
 /// The columns that are taken, counted from 0.

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::source::labels::cells::{Cells, Table, class_of_cell};
 use crate::source::labels::columns::{Columns, Taken, named_in_header};
-use crate::source::labels::rows::{Cells, Table, class_of_cell};
 use crate::source::labels::words::lines;
 
 /// Whether a text is JSON by its first character.

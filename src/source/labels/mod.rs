@@ -7,6 +7,7 @@
 //!
 //! Everything here takes bytes and gives values; no file is opened. Line numbers start at 1.
 
+mod cells;
 pub(crate) mod columns;
 mod files;
 mod json;
@@ -17,9 +18,10 @@ mod words;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::source::imagenet;
+use crate::source::labels::cells::{Cells, Table};
 use crate::source::labels::columns::Columns;
 use crate::source::labels::files::{Row, Rows, base_name, named_rows, without_extension};
-use crate::source::labels::rows::{Cells, Table, read_rows};
+use crate::source::labels::rows::read_rows;
 use crate::source::labels::synsets::Synsets;
 use crate::source::labels::words::{is_number, is_synset, looks_numeric, number};
 
@@ -113,7 +115,16 @@ impl Labels {
         &self.name
     }
 
+    /// Name of the file and which of its columns were taken, for people; empty where nothing was to be chosen.
+    pub(crate) fn taken_text(&self) -> String {
+        match self.taken.as_str() {
+            "" => String::new(),
+            taken => format!("{}: {taken}", self.name),
+        }
+    }
+
     /// Which columns they were taken from, for people; empty where nothing was to be chosen.
+    #[cfg(test)]
     pub(crate) fn taken(&self) -> &str {
         &self.taken
     }

@@ -3,30 +3,13 @@
 //! Which column is the class is never guessed: a header says it, or the user does. A wrong file column is found out, because its cells name no
 //! image; a wrong class column is not.
 
+use crate::source::labels::cells::{Cells, Table, class_of_cell};
 use crate::source::labels::columns::{Columns, Taken, is_header, named_in_header};
 use crate::source::labels::json;
-use crate::source::labels::words::{is_number, is_synset, lines, two_words, utf8};
+use crate::source::labels::words::{lines, two_words, utf8};
 
 /// Rows looked at to tell commas, semicolons, tabs and blanks apart.
 const SAMPLED_ROWS: usize = 100;
-
-/// One row as it stands in the file.
-pub(super) struct Cells {
-    /// Its line, from 1.
-    pub(super) line: usize,
-    /// The file's name, or a number or class where that is all.
-    pub(super) first: String,
-    /// The class, if the row has one.
-    pub(super) class: Option<String>,
-}
-
-/// The rows of a label file.
-pub(super) struct Table {
-    /// Without the header.
-    pub(super) rows: Vec<Cells>,
-    /// Which columns they were taken from, for people; empty where there are only two and no header.
-    pub(super) taken: String,
-}
 
 /// The rows of a label file, without its header.
 pub(super) fn read_rows(name: &str, text: &[u8], columns: &Columns) -> Result<Table, String> {
@@ -176,19 +159,4 @@ fn list(name: &str, text: &str) -> Result<Table, String> {
         }
     }
     Ok(Table { rows, taken })
-}
-
-/// A class cell without what Kaggle's solution file puts behind the class: boxes, as
-/// `n03995372 85 1 499 272` once or more.
-pub(super) fn class_of_cell(cell: &str) -> &str {
-    let cell = cell.trim();
-    let words: Vec<&str> = cell.split_whitespace().collect();
-    let is_box = |group: &[&str]| {
-        is_synset(group[0]) && group.len() == 5 && group[1..].iter().all(|word| is_number(word))
-    };
-    if words.chunks(5).all(is_box) {
-        words.first().unwrap_or(&cell)
-    } else {
-        cell
-    }
 }
