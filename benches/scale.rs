@@ -26,7 +26,7 @@ use shardpack::grow::options::Growth;
 use shardpack::model::listing::{Dir, Listing};
 use shardpack::model::problems::Problems;
 use shardpack::model::recipe::{Cut, Recipe};
-use shardpack::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
+use shardpack::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord, index_name};
 use shardpack::model::sample::Version;
 use shardpack::plan::order::Ordered;
 use shardpack::plan::worker::Worker;
@@ -231,7 +231,7 @@ fn records() -> Done {
                 let mut row = SampleRecord {
                     source_path: sample.path(),
                     key: sample.key,
-                    label: sample.label,
+                    label: sample.label.unwrap_or(NO_LABEL),
                     offset,
                     ..SampleRecord::default()
                 };
