@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::base::units::count_text;
-use crate::source::samples::Scan;
+use crate::source::samples::{Scan, kinds_text};
 
 /// Something with how many samples it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +40,6 @@ pub(crate) struct Outline {
     /// Files that are in no sample, because they are neither images nor named like one, by extension.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) left_out: BTreeMap<String, u64>,
-    /// The same for people.
-    #[serde(skip)]
-    left_out_text: String,
 }
 
 impl Outline {
@@ -76,7 +73,6 @@ impl Outline {
                 })
                 .collect(),
             left_out: scan.notes.odd_kinds.clone(),
-            left_out_text: scan.notes.odd_text(),
         }
     }
 
@@ -116,8 +112,8 @@ impl Outline {
         }
         lines.push(("classes", self.classes_text()));
         lines.push(("splits", self.splits_text()));
-        if !self.left_out_text.is_empty() {
-            lines.push(("left out", self.left_out_text.clone()));
+        if !self.left_out.is_empty() {
+            lines.push(("left out", kinds_text(&self.left_out)));
         }
         lines
     }

@@ -209,19 +209,14 @@ pub(super) fn is_unread_image(name: &[u8]) -> bool {
     UNREAD_IMAGES.iter().any(is)
 }
 
-impl Notes {
-    /// What is left out because it is neither an image nor named like one, by extension: `3: 1 avif, 1 heic, 1 svg`; empty for nothing.
-    pub(crate) fn odd_text(&self) -> String {
-        if self.odd == 0 {
-            return String::new();
-        }
-        let kind = |(kind, count): (&String, &u64)| match kind.as_str() {
-            "" => format!("{} without extension", count_text(*count)),
-            kind => format!("{} {kind}", count_text(*count)),
-        };
-        let kinds: Vec<String> = self.odd_kinds.iter().map(kind).collect();
-        format!("{}: {}", count_text(self.odd), kinds.join(", "))
-    }
+/// How many files are left out, and how many of them have which extension: `3: 1 avif, 1 heic, 1 svg`.
+pub(super) fn kinds_text(kinds: &BTreeMap<String, u64>) -> String {
+    let kind = |(kind, count): (&String, &u64)| match kind.as_str() {
+        "" => format!("{} without extension", count_text(*count)),
+        kind => format!("{} {kind}", count_text(*count)),
+    };
+    let each: Vec<String> = kinds.iter().map(kind).collect();
+    format!("{}: {}", count_text(kinds.values().sum()), each.join(", "))
 }
 
 /// The name of the field that a file of this name becomes; `None` if readers could not address it.

@@ -5,7 +5,7 @@ use crate::base::text::show;
 use crate::model::listing::{Dir, Problem, ProblemKind, render};
 use crate::model::sample::{SourcePath, split_extension};
 use crate::source::rules::{Rules, as_path, excluded};
-use crate::source::samples::{Notes, Scan, is_unread_image};
+use crate::source::samples::{Notes, Scan, is_unread_image, kinds_text};
 
 /// Examples kept of files that are neither images nor sidecars.
 const ODD_EXAMPLES: usize = 20;
@@ -95,7 +95,7 @@ impl Scanner<'_> {
         }
         let told = |problem: &Problem| problem.kind == ProblemKind::UnreadKind;
         let left_out = match self.problems.iter().any(told) {
-            true => format!("\n  left out {}", scan.notes.odd_text()),
+            true => format!("\n  left out {}", kinds_text(&scan.notes.odd_kinds)),
             false => String::new(),
         };
         if !self.problems.is_empty() {
