@@ -12,6 +12,7 @@ use crate::cli::progress::{Reporter, Show};
 use crate::cli::settings;
 use crate::cli::settings::Running;
 use crate::cli::verbs;
+use crate::cli::verbs::outline::OUTLINE;
 use crate::cli::verbs::summary::Summary;
 use crate::model::counters::Counters;
 use crate::model::history::Setup;
@@ -177,7 +178,14 @@ fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
         Show::Bar | Show::None => LevelFilter::WARN,
     };
     // Libraries log requests, and some of those hold secrets: only our own words are let out.
-    let ours = Targets::new().with_target("shardpack", level);
+    let outline = match show {
+        _ if args.quiet => LevelFilter::ERROR,
+        Show::None => level,
+        Show::Bar | Show::Log => LevelFilter::INFO,
+    };
+    let ours = Targets::new()
+        .with_target("shardpack", level)
+        .with_target(OUTLINE, outline);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);

@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::image::ImageInfo;
 use crate::model::limits::Limits;
 use crate::model::recipe::{Compression, Format, Names, Recipe};
-use crate::model::record::{FieldRecord, SampleRecord};
+use crate::model::record::{FieldRecord, SampleRecord, known_label};
 use crate::model::sample::{NO_PATH, Sample, SourcePath};
 
 pub use crate::format::finding::Finding;
@@ -110,8 +110,8 @@ impl<'a> Body<'a> {
 pub(crate) struct About<'a> {
     /// Unique over the dataset.
     pub key: &'a str,
-    /// Class number, 0-based.
-    pub label: u32,
+    /// Class number, 0-based; `None` where nobody knows its class.
+    pub label: Option<u32>,
     /// Name of the split.
     pub split: &'a str,
     /// Path of the image below the source's root.
@@ -144,7 +144,7 @@ impl<'a> About<'a> {
     pub(crate) fn recorded(row: &'a SampleRecord, split: &'a str, names: &'a Names) -> Self {
         Self {
             key: &row.key,
-            label: row.label,
+            label: known_label(row.label),
             split,
             path: &row.source_path,
             image: row.image,
@@ -154,7 +154,9 @@ impl<'a> About<'a> {
 
     /// Name of the sample's class.
     pub(crate) fn class(&self) -> &'a str {
-        let class = self.names.classes.get(self.label as usize);
+        let class = self
+            .label
+            .and_then(|label| self.names.classes.get(label as usize));
         class.map_or("", String::as_str)
     }
 }

@@ -60,7 +60,9 @@ impl Removals {
             Some(split) => split.add(tally),
             None => self.count_split(split, 1, u64::from(gone)),
         }
-        self.classes.entry(sample.label).or_default().add(tally);
+        if let Some(label) = sample.label {
+            self.classes.entry(label).or_default().add(tally);
+        }
         if gone {
             self.paths.push(sample.path());
         }

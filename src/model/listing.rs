@@ -45,6 +45,8 @@ pub(crate) enum ProblemKind {
     Loose,
     /// An image without a label, or a label without an image.
     Unlabelled,
+    /// An image of a kind that is not read.
+    UnreadKind,
 }
 
 impl ProblemKind {
@@ -86,6 +88,10 @@ impl ProblemKind {
             ProblemKind::Unlabelled => (
                 "label and image do not match",
                 "correct the label file, or leave the image out with `--exclude`",
+            ),
+            ProblemKind::UnreadKind => (
+                "image of a kind that is not read",
+                "convert it to JPEG, PNG or WebP, or leave it out with `--exclude`, as `--exclude '**/*.avif'`",
             ),
         }
     }

@@ -50,6 +50,21 @@ impl Schema {
     }
 }
 
+/// How the files of a source are arranged, under the names of `--layout`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Arrangement {
+    /// One directory a class, in splits or not; flat directories with a label file.
+    #[default]
+    ImageFolder,
+    /// ImageNet as it is handed out, in its archives or unpacked.
+    Imagenet,
+    /// ImageNet as Kaggle hands it out.
+    Kaggle,
+    /// Images without classes.
+    Flat,
+}
+
 /// In which order samples are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -207,6 +222,9 @@ pub(crate) struct Recipe {
     pub sha256: bool,
     /// How closely images are looked at; decides what the index knows of them.
     pub validate: Validate,
+    /// How the source is arranged.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub layout: Arrangement,
     /// Splits named by the user, with their directories.
     pub splits: Vec<(String, SourcePath)>,
     /// Globs of what was taken.

@@ -249,8 +249,8 @@ pub(crate) struct Sample {
     /// Unique over the dataset; see [`key`].
     #[serde(deserialize_with = "sample_key")]
     pub key: String,
-    /// Class number, 0-based.
-    pub label: u32,
+    /// Class number, 0-based; `None` where nobody knows its class.
+    pub label: Option<u32>,
     /// The image first, then the sidecar files sorted by field name.
     pub fields: Vec<Field>,
 }
@@ -535,7 +535,7 @@ mod tests {
             let (dir, stem) = (slashless(&dir), slashless(&stem));
             let sample = Sample {
                 key: key(&dir, &stem),
-                label: 0,
+                label: Some(0),
                 fields: vec![Field {
                     name: "jpg".into(),
                     path: FilePath::below(b"", &[b"x".as_slice(), &stem].concat()),

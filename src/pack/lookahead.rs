@@ -639,7 +639,7 @@ mod tests {
                 fields.map(|(name, &size)| field(name, format!("c/{number}.{name}"), size));
             Sample {
                 key: format!("c/{number}"),
-                label: 0,
+                label: Some(0),
                 fields: fields.collect(),
             }
         };

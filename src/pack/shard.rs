@@ -6,7 +6,7 @@ use crate::base::image::ImageInfo;
 use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Out as _, Packer};
 use crate::model::recipe::{Compression, Names, Recipe, filling};
-use crate::model::record::{Remark, SampleRecord, ShardRecord};
+use crate::model::record::{Remark, SampleRecord, ShardRecord, recorded_label};
 use crate::pack::look::{look, odd};
 use crate::pack::lookahead::{Content, Fetched};
 use crate::pack::policy::{Judgement, Shared};
@@ -125,7 +125,7 @@ impl<'a> ShardPacking<'a> {
         let placed = self.packer.append(&mut self.out, &about, &mut bodies)?;
         self.record.samples.push(SampleRecord {
             key: sample.key.clone(),
-            label: sample.label,
+            label: recorded_label(sample.label),
             source_path: about.path.clone(),
             offset: placed.offset,
             length: placed.length,

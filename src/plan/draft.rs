@@ -89,11 +89,6 @@ impl Draft {
         &self.scan.notes
     }
 
-    /// Samples of each class.
-    pub(crate) fn class_sizes(&self) -> &[u64] {
-        &self.scan.class_sizes
-    }
-
     /// The samples of one shard, in order.
     pub(crate) fn samples(&self, shard: usize) -> impl Iterator<Item = Sample> {
         samples(&self.scan, &self.ranges[shard])

@@ -21,7 +21,7 @@ fn unversioned(sample: &Sample) -> impl Serialize {
     #[derive(Serialize)]
     struct Unversioned<'a> {
         key: &'a str,
-        label: u32,
+        label: Option<u32>,
         fields: Vec<File<'a>>,
     }
     #[derive(Serialize)]

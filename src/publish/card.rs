@@ -8,7 +8,7 @@ use std::fmt::Write;
 use crate::base::units::{bytes_text, classes, count_text, counted};
 use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, SplitEntry};
-use crate::model::recipe::{Compression, Format};
+use crate::model::recipe::{Arrangement, Compression, Format};
 
 /// Name of the card. People may complete it.
 pub(crate) const CARD: &str = "README.md";
@@ -143,7 +143,15 @@ shards = [{before}shard["name"] for split in manifest["splits"] if split["name"]
 }
 
 fn examples(card: &mut String, manifest: &Manifest) -> std::fmt::Result {
-    let Some(split) = manifest.splits.first().filter(|_| !manifest.recipe.foreign) else {
+    // ImageNet's test images have no labels, which an example would have to do without.
+    let known = matches!(
+        manifest.recipe.layout,
+        Arrangement::Imagenet | Arrangement::Kaggle
+    );
+    let mut splits = manifest.splits.iter();
+    let labelled = splits.find(|split| !(known && split.name == "test"));
+    let split = labelled.or(manifest.splits.first());
+    let Some(split) = split.filter(|_| !manifest.recipe.foreign) else {
         return Ok(());
     };
     writeln!(card, "\n## Reading it\n")?;
@@ -243,7 +251,11 @@ for sample in dataset:
 fn tar_examples(card: &mut String, manifest: &Manifest, split: &SplitEntry) -> std::fmt::Result {
     writeln!(
         card,
-        "Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged, and `cls`, its label as a decimal number."
+        "Each sample is a run of tar members with one key: the image (`jpg`, `png`, …), unchanged{}.",
+        match manifest.names.classes.is_empty() {
+            true => "",
+            false => ", and `cls`, its label as a decimal number",
+        }
     )?;
     webdataset_example(card, manifest, split)?;
     // Python before 3.14 has no zstd.
@@ -303,6 +315,10 @@ fn webdataset_example(
         ),
         false => ("", String::new(), format!("\"{before}{range}\"")),
     };
+    let sample = match manifest.names.classes.is_empty() {
+        true => r#"image = sample.get("jpg") or sample.get("png")"#,
+        false => r#"label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")"#,
+    };
     writeln!(
         card,
         r#"
@@ -313,7 +329,7 @@ WebDataset:
 
 {names}dataset = wds.WebDataset({shards}, shardshuffle=False)
 for sample in dataset:
-    label, image = int(sample["cls"]), sample.get("jpg") or sample.get("png")
+    {sample}
 ```"#
     )
 }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::base::error::{Error, Result};
 use crate::model::history::{Changes, History, Setup};
 use crate::model::record::Remark;
+use crate::source::outline::Outline;
 
 /// What a run did, as its summary tells it; what an older version did not write is empty.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -30,6 +31,8 @@ pub(crate) struct Run {
     pub bytes: u64,
     /// How the source differed from what was published of it.
     pub changes: Option<Changes>,
+    /// What the source was taken for.
+    pub(crate) source: Option<Outline>,
     /// Requests to an object store that were made again.
     pub retries: u64,
     /// Those of them that it answered by asking for fewer.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
+use crate::base::units::counted;
 use crate::model::listing::{Dir, ProblemKind};
 use crate::model::sample::SourcePath;
 use crate::source::rules::under;
-use crate::source::samples::is_image;
+use crate::source::samples::{is_image, is_unread_image};
 use crate::source::scanner::Scanner;
 
-/// Directory names that are splits when all of the root's directories have one; the keywords of HuggingFace datasets.
+/// Directory names that are splits when all of the root's directories have one, in any case; the keywords of HuggingFace datasets.
 pub(crate) const SPLIT_NAMES: [&str; 10] = [
     "train",
     "training",
@@ -23,6 +24,12 @@ pub(crate) const SPLIT_NAMES: [&str; 10] = [
     "eval",
     "evaluation",
 ];
+
+/// The split that a directory's name says, in any case: `train` of `Train`.
+pub(super) fn split_name(directory: &[u8]) -> Option<&'static str> {
+    let same = |name: &&&str| name.as_bytes().eq_ignore_ascii_case(directory);
+    SPLIT_NAMES.iter().find(same).copied()
+}
 
 /// Name of the split when the root holds the class directories itself.
 pub(crate) const ONLY_SPLIT: &str = "train";
@@ -89,16 +96,17 @@ impl Scanner<'_> {
             .collect();
         top.sort_unstable();
         top.dedup();
-        let named = !top.is_empty()
-            && top
-                .iter()
-                .all(|name| SPLIT_NAMES.iter().any(|s| s.as_bytes() == *name));
-        if named {
-            let name = |path: &&[u8]| split(&show(path), path);
-            Ok(top.iter().map(name).collect())
-        } else {
-            Ok(vec![split(ONLY_SPLIT, b"")])
+        let mut named: Vec<Split> = top
+            .iter()
+            .filter_map(|path| Some(split(split_name(path)?, path)))
+            .collect();
+        named.sort_by(|a, b| a.name.cmp(&b.name));
+        let all_differ = named.windows(2).all(|pair| pair[0].name != pair[1].name);
+        if !named.is_empty() && named.len() == top.len() && all_differ {
+            return Ok(named);
         }
+        self.doubt_splits(dirs, &top)?;
+        Ok(vec![split(ONLY_SPLIT, b"")])
     }
 
     /// Assigns every directory to a split and a class; `None` for those outside of all splits.
@@ -107,9 +115,10 @@ impl Scanner<'_> {
             splits.iter().enumerate().find_map(|(number, split)| {
                 let below = under(&dir.path, &split.path)?;
                 let class = below.split(|&b| b == b'/').next().unwrap_or_default();
+                let is_class = !class.is_empty() && !self.rules.is_unlabelled(&split.name);
                 Some(Place {
                     split: number as u16,
-                    class: (!class.is_empty()).then(|| class.to_vec()),
+                    class: is_class.then(|| class.to_vec()),
                 })
             })
         };
@@ -142,6 +151,7 @@ impl Scanner<'_> {
     ) -> Result<Classes> {
         let mut by_dir: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         let mut images: BTreeMap<(u16, Option<&[u8]>), u64> = BTreeMap::new();
+        let mut unread: BTreeMap<(u16, &[u8]), u64> = BTreeMap::new();
         for (dir, place) in dirs.iter().zip(places) {
             let Some(place) = place else { continue };
             let count = (0..dir.len())
@@ -150,9 +160,18 @@ impl Scanner<'_> {
             *images
                 .entry((place.split, place.class.as_deref()))
                 .or_default() += count;
+            let class = place.class.as_deref().filter(|_| self.rules.doubt);
+            let kinds = (0..dir.len()).filter(|&i| is_unread_image(dir.file(i).name));
+            if let (Some(class), count @ 1..) = (class, kinds.count() as u64) {
+                *unread.entry((place.split, class)).or_default() += count;
+            }
         }
         for (number, split) in splits.iter_mut().enumerate() {
             let number = number as u16;
+            if self.rules.is_unlabelled(&split.name) {
+                split.flat = true;
+                continue;
+            }
             let loose = images.get(&(number, None)).copied().unwrap_or(0);
             let classed: u64 = images
                 .iter()
@@ -175,18 +194,26 @@ impl Scanner<'_> {
                 split.flat = true;
             }
         }
+        self.doubt_classes(dirs, places, splits)?;
         for ((number, class), count) in &images {
             let Some(class) = class else { continue };
             if splits[usize::from(*number)].flat {
                 continue;
             }
             by_dir.insert(class.to_vec(), 0);
+            if let (0, Some(left_out)) = (*count, unread.get(&(*number, class))) {
+                let path = SourcePath::join(&splits[usize::from(*number)].path, class);
+                let what = format!("/: all of its {}", counted(*left_out, "image"));
+                self.problem(ProblemKind::UnreadKind, path, what);
+                continue;
+            }
             if *count == 0 && !self.rules.allow_empty {
                 let path = SourcePath::join(&splits[usize::from(*number)].path, class);
                 self.problem(ProblemKind::EmptyClass, path, "/");
             }
         }
-        let any_flat = splits.iter().any(|split| split.flat);
+        let is_labelled = |split: &Split| split.flat && !self.rules.is_unlabelled(&split.name);
+        let any_flat = splits.iter().any(is_labelled);
         if self.rules.labels.is_some() && !any_flat {
             return Err(Error::usage(
                 "`--labels` is for images that lie in no class directory, and there are none: drop `--labels`",

@@ -1,6 +1,7 @@
 //! Gives the images that lie in no class directory their labels, from the label file.
 
 use crate::model::listing::{Dir, ProblemKind};
+use crate::model::record::NO_LABEL;
 use crate::model::sample::SourcePath;
 use crate::source::dirs::{Classes, Split};
 use crate::source::labels::Matching;
@@ -17,6 +18,9 @@ impl Scanner<'_> {
         split: &Split,
         classes: &Classes,
     ) -> Option<u32> {
+        if self.rules.is_unlabelled(&split.name) {
+            return Some(NO_LABEL);
+        }
         let Some(labels) = &self.rules.labels else {
             return Some(0);
         };
@@ -46,7 +50,10 @@ impl Scanner<'_> {
         let Matching::ByPosition { rows } = labels.matching() else {
             return;
         };
-        for (number, split) in splits.iter().enumerate().filter(|(_, split)| split.flat) {
+        for (number, split) in splits.iter().enumerate() {
+            if !split.flat || self.rules.is_unlabelled(&split.name) {
+                continue;
+            }
             let mut flat: Vec<usize> = (0..scan.entries.len())
                 .filter(|&i| usize::from(scan.entries[i].split) == number)
                 .collect();
@@ -77,7 +84,8 @@ impl Scanner<'_> {
             return;
         };
         if matches!(labels.matching(), Matching::ByName) {
-            let flat = |entry: &&Entry| splits[usize::from(entry.split)].flat;
+            let flat =
+                |entry: &&Entry| splits[usize::from(entry.split)].flat && entry.label != NO_LABEL;
             let used = scan.entries.iter().filter(flat).count() as u64;
             self.notes.unused_labels = (labels.names().count() as u64).saturating_sub(used);
         }

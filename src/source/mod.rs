@@ -2,10 +2,15 @@
 //!
 //! In come a listing, the rules to read it by and perhaps a label file; out goes a scan, or a refusal that names every offender.
 
+mod contradictions;
 pub(crate) mod dirs;
+mod doubts;
 mod groups;
+pub(crate) mod imagenet;
 mod labelling;
 pub(crate) mod labels;
+pub(crate) mod layouts;
+pub(crate) mod outline;
 pub(crate) mod rules;
 pub(crate) mod samples;
 pub(crate) mod scan;

@@ -19,6 +19,14 @@ pub(crate) struct Rules {
     pub labels: Option<Labels>,
     /// Take flat splits without labels: for callers who want the files only.
     pub labels_unneeded: bool,
+    /// Whether all directories are directories only, and no image has a label.
+    pub(crate) flat: bool,
+    /// Files that were left out before the listing was renamed.
+    pub(crate) left_out_before: u64,
+    /// Splits whose images lie in no class directories and have no labels, though others have.
+    pub(crate) unlabelled: Vec<&'static str>,
+    /// Whether what is ambiguous is refused: not where the user says that directories are classes, nor where files are only compared.
+    pub doubt: bool,
     /// Whether a class may be without images.
     pub allow_empty: bool,
     /// Whether images of no bytes stay, and files that are too large, to be skipped when packed.
@@ -35,6 +43,13 @@ pub(crate) struct Rules {
     pub limits: Limits,
 }
 
+impl Rules {
+    /// Whether the images of a split have no labels.
+    pub(super) fn is_unlabelled(&self, split: &str) -> bool {
+        self.flat || self.unlabelled.contains(&split)
+    }
+}
+
 #[cfg(test)]
 impl Rules {
     /// Those of a conversion without options, for tests.
@@ -43,6 +58,10 @@ impl Rules {
             splits: Vec::new(),
             labels: None,
             labels_unneeded: false,
+            flat: false,
+            left_out_before: 0,
+            unlabelled: Vec::new(),
+            doubt: true,
             allow_empty: false,
             keep_faulty: false,
             include: GlobSet::empty(),

@@ -7,7 +7,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::image::image_field;
 use crate::base::text::hex;
+use crate::base::units::count_text;
 use crate::model::listing::Dir;
+use crate::model::record::known_label;
 use crate::model::sample::{Field, Sample, is_plain, key, sidecar_field, split_extension};
 
 /// Entries that one thread describes before the next takes some.
@@ -20,7 +22,7 @@ pub(crate) struct Entry {
     pub rank: u64,
     /// Bytes in its shard, set by planning.
     pub bytes: u64,
-    /// Class number.
+    /// Class number, or [`NO_LABEL`](crate::model::record::NO_LABEL).
     pub label: u32,
     /// Number of its directory in the scan.
     pub(super) dir: u32,
@@ -43,6 +45,8 @@ pub(crate) struct Notes {
     pub odd: u64,
     /// Some of them.
     pub odd_examples: Vec<String>,
+    /// How many of them have which extension, in lower case; empty for none.
+    pub odd_kinds: BTreeMap<String, u64>,
     /// Labels in the label file that no image has.
     pub unused_labels: u64,
     /// Sidecar field names with the number of samples that have them.
@@ -88,7 +92,7 @@ impl Scan {
         });
         Sample {
             key: self.key(entry),
-            label: entry.label,
+            label: known_label(entry.label),
             fields,
         }
     }
@@ -189,6 +193,30 @@ impl Scan {
 /// Whether a file is an image, by its extension.
 pub(super) fn is_image(name: &[u8]) -> bool {
     image_field(split_extension(name).1).is_some()
+}
+
+/// Extensions of images that are not read.
+const UNREAD_IMAGES: [&str; 29] = [
+    "ai", "arw", "avif", "cr2", "cr3", "dcm", "dds", "dng", "emf", "eps", "exr", "hdr", "heic",
+    "heif", "hif", "ico", "j2k", "jp2", "jpf", "jpx", "jxl", "nef", "orf", "psd", "raf", "rw2",
+    "svg", "tga", "xcf",
+];
+
+/// Whether a file is an image of a kind that is not read, by its extension.
+pub(super) fn is_unread_image(name: &[u8]) -> bool {
+    let extension = split_extension(name).1;
+    let is = |kind: &&str| kind.as_bytes().eq_ignore_ascii_case(extension);
+    UNREAD_IMAGES.iter().any(is)
+}
+
+/// How many files are left out, and how many of them have which extension: `3: 1 avif, 1 heic, 1 svg`.
+pub(super) fn kinds_text(kinds: &BTreeMap<String, u64>) -> String {
+    let kind = |(kind, count): (&String, &u64)| match kind.as_str() {
+        "" => format!("{} without extension", count_text(*count)),
+        kind => format!("{} {kind}", count_text(*count)),
+    };
+    let each: Vec<String> = kinds.iter().map(kind).collect();
+    format!("{}: {}", count_text(kinds.values().sum()), each.join(", "))
 }
 
 /// The name of the field that a file of this name becomes; `None` if readers could not address it.

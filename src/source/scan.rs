@@ -19,8 +19,10 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
         problems: listing.problems,
         notes: Notes {
             hidden: listing.hidden,
+            left_out: rules.left_out_before,
             ..Notes::default()
         },
+        unread: Vec::new(),
     };
     // An unreadable or looping place that was to be left out is none of our business.
     scanner
@@ -51,6 +53,7 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
             *size += 1;
         }
     }
+    scanner.doubt_labels(&scan, &splits, &classes)?;
     scan.notes = std::mem::take(&mut scanner.notes);
     scanner.refuse(&scan)?;
     scan.entries.shrink_to_fit();

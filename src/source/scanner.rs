@@ -1,13 +1,18 @@
 //! What a scan has found so far: problems, of which all are told at once, and what is odd but no problem.
 
 use crate::base::error::{Error, Result};
+use crate::base::text::show;
 use crate::model::listing::{Dir, Problem, ProblemKind, render};
-use crate::model::sample::SourcePath;
+use crate::model::sample::{SourcePath, split_extension};
 use crate::source::rules::{Rules, as_path, excluded};
-use crate::source::samples::{Notes, Scan};
+use crate::source::samples::{Notes, Scan, is_unread_image, kinds_text};
 
 /// Examples kept of files that are neither images nor sidecars.
 const ODD_EXAMPLES: usize = 20;
+/// Extensions of such files that are told apart.
+const ODD_KINDS: usize = 20;
+/// Of so many images one may be of a kind that is not read before the source is refused.
+const UNREAD_ONE_IN: u64 = 100;
 
 /// Reads a listing, and gathers all that is wrong with it before anything is refused.
 pub(super) struct Scanner<'a> {
@@ -17,6 +22,8 @@ pub(super) struct Scanner<'a> {
     /// What is to be refused.
     pub(super) problems: Vec<Problem>,
     pub(super) notes: Notes,
+    /// Images of kinds that are not read.
+    pub(super) unread: Vec<SourcePath>,
 }
 
 impl Scanner<'_> {
@@ -33,6 +40,20 @@ impl Scanner<'_> {
     /// Counts a file that is neither an image nor a sidecar of one.
     pub(super) fn odd(&mut self, path: &SourcePath) {
         self.notes.odd += 1;
+        let extension = split_extension(path.as_bytes()).1;
+        let kind = match extension.contains(&b'/') {
+            true => String::new(),
+            false => show(&extension.to_ascii_lowercase()),
+        };
+        let kinds = &mut self.notes.odd_kinds;
+        let kind = match kinds.len() < ODD_KINDS || kinds.contains_key(&kind) {
+            true => kind,
+            false => "others".to_owned(),
+        };
+        *kinds.entry(kind).or_default() += 1;
+        if self.rules.doubt && is_unread_image(path.as_bytes()) {
+            self.unread.push(path.clone());
+        }
         if self.notes.odd_examples.len() < ODD_EXAMPLES {
             self.notes.odd_examples.push(path.to_string());
         }
@@ -66,13 +87,24 @@ impl Scanner<'_> {
 
     /// Refuses a source with any problem, and one without samples.
     pub(super) fn refuse(&mut self, scan: &Scan) -> Result<()> {
+        let unread = self.unread.len() as u64;
+        if unread * UNREAD_ONE_IN > unread + scan.entries.len() as u64 {
+            for path in std::mem::take(&mut self.unread) {
+                self.problem(ProblemKind::UnreadKind, path, "");
+            }
+        }
+        let told = |problem: &Problem| problem.kind == ProblemKind::UnreadKind;
+        let left_out = match self.problems.iter().any(told) {
+            true => format!("\n  left out {}", kinds_text(&scan.notes.odd_kinds)),
+            false => String::new(),
+        };
         if !self.problems.is_empty() {
             let count = self.problems.len();
             for Problem { kind, path, detail } in &self.problems {
                 self.rules.problems.tell(kind.explain().0, path, detail);
             }
             return Err(Error::source_data(format!(
-                "{}: {count} problem{}, nothing was written{}",
+                "{}: {count} problem{}, nothing was written{}{left_out}",
                 self.source,
                 if count == 1 { "" } else { "s" },
                 render(&mut self.problems)

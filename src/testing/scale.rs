@@ -26,7 +26,7 @@ use crate::grow::options::Growth;
 use crate::model::listing::{Dir, Listing};
 use crate::model::problems::Problems;
 use crate::model::recipe::{Cut, Recipe};
-use crate::model::record::{FieldRecord, SampleRecord, ShardRecord, index_name};
+use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord, index_name};
 use crate::model::sample::Version;
 use crate::plan::order::Ordered;
 use crate::plan::worker::Worker;
@@ -224,7 +224,7 @@ fn records() -> Done {
                 let mut row = SampleRecord {
                     source_path: sample.path(),
                     key: sample.key,
-                    label: sample.label,
+                    label: sample.label.unwrap_or(NO_LABEL),
                     offset,
                     ..SampleRecord::default()
                 };

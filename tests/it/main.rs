@@ -64,6 +64,10 @@ mod hostile;
 mod vanish;
 // Every format and compression, reader indexes, and shards of others.
 mod formats;
+// ImageNet as it is handed out, and images without labels.
+mod imagenet;
+// No source is packed with labels that it may not have.
+mod mislabelled;
 // Memory is bounded whatever the files are.
 mod memory;
 // The examples of README.md and docs/.

@@ -88,6 +88,9 @@ pub(crate) struct RecipeArgs {
     /// Name of the dataset in its card
     #[arg(long, default_value = DEFAULT_NAME, env = "SHARDPACK_NAME")]
     pub(crate) name: String,
+    /// How SRC is arranged
+    #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
+    pub(crate) layout: Layout,
     /// A split and its directory below SRC; repeat for more [default: directories named train, val, test …]
     #[arg(
         long,
@@ -97,7 +100,8 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) split: Vec<OsString>,
-    /// Labels of images in no class directory: `filename class` as CSV, TSV or text, or ImageNet's ground-truth list
+    /// Labels of images in no class directory: `filename class` as CSV, TSV, text or JSON lines, or ImageNet's ground-truth list; `none`
+    /// packs all images without labels
     #[arg(
         long,
         value_name = "FILE",
@@ -105,6 +109,23 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) labels: Option<OsString>,
+    /// Column of the --labels file that names the images, by its name in the header or its number from 1 [default: `file`, `image`, `id` …]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        env = "SHARDPACK_FILE_COLUMN",
+        help_heading = "Input"
+    )]
+    pub(crate) file_column: Option<String>,
+    /// Column of the --labels file that is the class, by its name in the header or its number from 1; never guessed [default: `label`,
+    /// `class`, `synset` …]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        env = "SHARDPACK_LABEL_COLUMN",
+        help_heading = "Input"
+    )]
+    pub(crate) label_column: Option<String>,
     /// Class names in the order that the numbers of --labels count, one a line
     #[arg(
         long,

@@ -317,6 +317,12 @@ pub(crate) struct CompactArgs {
     /// The file given as --labels before
     #[arg(long, value_name = "FILE", env = "SHARDPACK_LABELS")]
     pub(crate) labels: Option<OsString>,
+    /// The column given as --file-column before
+    #[arg(long, value_name = "COLUMN", env = "SHARDPACK_FILE_COLUMN")]
+    pub(crate) file_column: Option<String>,
+    /// The column given as --label-column before
+    #[arg(long, value_name = "COLUMN", env = "SHARDPACK_LABEL_COLUMN")]
+    pub(crate) label_column: Option<String>,
     /// The file given as --synsets before
     #[arg(
         long,

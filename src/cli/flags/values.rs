@@ -28,6 +28,20 @@ pub(crate) enum Schema {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// What is recognised, said in one line; ImageFolder if nothing else is
+    Auto,
+    /// One directory a class, whatever the directories are called
+    Imagefolder,
+    /// ImageNet's official archives, or what is unpacked of them; labels of the validation images are built in
+    Imagenet,
+    /// ImageNet as Kaggle hands it out, from any level of its tree
+    Kaggle,
+    /// Images without classes
+    Flat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Missing {
     /// Refuse the source
     Fail,

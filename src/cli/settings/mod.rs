@@ -7,12 +7,9 @@ mod recipe;
 mod running;
 mod verbs;
 
-pub(crate) use planning::planning;
-pub(crate) use planning::{Files, Planning};
-pub(crate) use recipe::rules_of;
-pub(crate) use recipe::{check_build, check_recipe, default_recipe, named_splits};
-pub(crate) use running::{Limits, now, progress_file, running};
-pub(crate) use running::{Running, deadline};
+pub(crate) use planning::{Files, Planning, columns, planning};
+pub(crate) use recipe::{check_build, check_recipe, default_recipe, named_splits, rules_of};
+pub(crate) use running::{Limits, Running, deadline, now, progress_file, running};
 pub(crate) use verbs::{FanOut, PlanOutputs, SamplePart, VerifyScope};
 pub(crate) use verbs::{
     fan_out, gc, index_names, level, part, plan_outputs, policy, verify_scope, worker,

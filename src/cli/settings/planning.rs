@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use super::recipe::{given, recipe, rules_of};
+use super::recipe::{NO_LABELS, given, recipe, rules_of};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
 use crate::base::units::parse_share;
@@ -11,11 +11,14 @@ use crate::cli::flags as cli;
 use crate::grow::options::Growth;
 use crate::grow::options::OnChange;
 use crate::grow::removals::AllowedRemovals;
-use crate::model::recipe::Recipe;
+use crate::model::recipe::{Arrangement, Recipe};
 use crate::source::labels::Labels;
+use crate::source::labels::columns::Columns;
+use crate::source::layouts::known_texts;
 use crate::source::rules::Rules;
 
 /// What to plan, checked.
+#[derive(Clone)]
 pub(crate) struct Planning {
     /// Where the images are.
     pub source: String,
@@ -29,6 +32,8 @@ pub(crate) struct Planning {
     pub growth: Growth,
     /// Files that flags name.
     pub files: Files,
+    /// How the user says the source is arranged; `None` for what is recognised.
+    pub(crate) layout: Option<Arrangement>,
 }
 
 /// Files that say more of the images than their directories do.
@@ -40,6 +45,17 @@ pub(crate) struct Files {
     pub synsets: Option<OsString>,
     /// What classes are called for people.
     pub class_names: Option<OsString>,
+    /// Which columns of `labels` are meant.
+    pub(crate) columns: Columns,
+}
+
+/// Columns of a label file; an empty environment twin says nothing.
+pub(crate) fn columns(file: Option<&String>, label: Option<&String>) -> Columns {
+    let given = |column: Option<&String>| column.filter(|column| !column.is_empty()).cloned();
+    Columns {
+        file: given(file),
+        label: given(label),
+    }
 }
 
 /// The content of a file that a flag names, and its name for messages.
@@ -51,22 +67,31 @@ fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
 }
 
 impl Planning {
+    /// The same for a source that was recognised to be arranged so.
+    pub(crate) fn arranged(&self, layout: Arrangement) -> Self {
+        let mut planning = self.clone();
+        planning.recipe.layout = layout;
+        planning
+    }
+
     /// What a recipe alone says, without files that flags name.
     pub(crate) fn new(source: &str, destination: &str, recipe: Recipe) -> Self {
         Self {
             source: source.to_owned(),
             destination: destination.to_owned(),
-            recipe,
             keep_faulty: false,
             growth: Growth::default(),
             files: Files::default(),
+            // What is in a recipe was recognised, or typed.
+            layout: Some(recipe.layout).filter(|layout| *layout != Arrangement::ImageFolder),
+            recipe,
         }
     }
 
     /// What these classes are called for people; empty when nobody said.
     pub(crate) fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
         match &self.files.class_names {
-            None => Ok(Vec::new()),
+            None => Ok(known_texts(self.recipe.layout, classes)),
             Some(path) => {
                 let (name, text) = read(path)?;
                 class_texts(&name, &text, classes)
@@ -80,6 +105,10 @@ impl Planning {
         classes: &[String],
         before: &[String],
     ) -> Result<Vec<String>> {
+        let known = known_texts(self.recipe.layout, classes);
+        if self.files.class_names.is_none() && !known.is_empty() {
+            return Ok(known);
+        }
         let missing = match &self.files.class_names {
             None if before.is_empty() => return Ok(Vec::new()),
             None => &classes[before.len().min(classes.len())..],
@@ -108,17 +137,21 @@ impl Planning {
         let synsets = self.files.synsets.as_ref().map(read).transpose()?;
         let labels = match &self.files.labels {
             None => None,
+            Some(path) if path == NO_LABELS => None,
             Some(path) => {
                 let (name, text) = read(path)?;
                 let synsets = synsets
                     .as_ref()
                     .map(|(name, text)| (name.as_str(), text.as_slice()));
-                Some(Labels::parse(&name, &text, synsets).map_err(Error::source_data)?)
+                let labels = Labels::parse_columns(&name, &text, synsets, &self.files.columns);
+                Some(labels.map_err(Error::source_data)?)
             }
         };
         Ok(Rules {
             labels,
             labels_unneeded: false,
+            // What was published once is merged as it is.
+            doubt: self.layout != Some(Arrangement::ImageFolder) && !self.growth.compact,
             keep_faulty: self.keep_faulty,
             ..rules_of(&self.recipe)?
         })
@@ -179,6 +212,11 @@ pub(crate) fn planning(
             labels: args.labels.clone(),
             synsets: args.synsets.clone(),
             class_names: args.class_names.clone(),
+            columns: columns(args.file_column.as_ref(), args.label_column.as_ref()),
+        },
+        layout: match (args.layout, recipe.layout) {
+            (cli::Layout::Auto, Arrangement::ImageFolder) => None,
+            (_, layout) => Some(layout),
         },
         ..Planning::new(source, destination, recipe)
     })

@@ -12,10 +12,13 @@ use crate::base::text::show;
 use crate::cli::flags as cli;
 use crate::format::RecipeLayout as _;
 use crate::model::problems::Problems;
-use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
+use crate::model::recipe::{Arrangement, Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::model::sample::SourcePath;
 use crate::publish::readers::check_reader;
 use crate::source::rules::Rules;
+
+/// The label file's name that says that there are no labels.
+pub(super) const NO_LABELS: &str = "none";
 
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;
@@ -26,6 +29,10 @@ pub(crate) fn rules_of(recipe: &Recipe) -> Result<Rules> {
         splits: recipe.splits.clone(),
         labels: None,
         labels_unneeded: recipe.labels,
+        flat: recipe.layout == Arrangement::Flat,
+        left_out_before: 0,
+        unlabelled: Vec::new(),
+        doubt: false,
         allow_empty: recipe.allow_empty,
         keep_faulty: true,
         include: globs("--include", &recipe.include)?,
@@ -206,6 +213,58 @@ pub(crate) fn named_splits(given: &[OsString]) -> Result<Splits> {
     Ok(splits)
 }
 
+/// How the source is arranged, as far as the flags say it.
+fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
+    let no_labels = args
+        .labels
+        .as_ref()
+        .is_some_and(|labels| labels == NO_LABELS);
+    let has_labels = args.labels.is_some() && !no_labels;
+    let columns = args.label_column.is_some() || args.file_column.is_some();
+    if columns && !has_labels {
+        return Err(Error::usage(
+            "--label-column and --file-column are columns of the label file: add `--labels FILE` or drop them",
+        ));
+    }
+    let (name, arrangement) = match args.layout {
+        cli::Layout::Auto if no_labels => ("flat", Arrangement::Flat),
+        cli::Layout::Auto => ("auto", Arrangement::ImageFolder),
+        cli::Layout::Imagefolder => ("imagefolder", Arrangement::ImageFolder),
+        cli::Layout::Imagenet => ("imagenet", Arrangement::Imagenet),
+        cli::Layout::Kaggle => ("kaggle", Arrangement::Kaggle),
+        cli::Layout::Flat => ("flat", Arrangement::Flat),
+    };
+    let refused = |flag: &str, why: &str| {
+        Err(Error::usage(format!(
+            "--layout {name} and {flag} contradict each other, {why}: drop one of them"
+        )))
+    };
+    match arrangement {
+        Arrangement::Flat if has_labels => refused("--labels", "because its images have no labels"),
+        Arrangement::Flat if args.synsets.is_some() => {
+            refused("--synsets", "because its images have no labels")
+        }
+        Arrangement::Flat if args.class_names.is_some() => {
+            refused("--class-names", "because its images have no classes")
+        }
+        Arrangement::ImageFolder | Arrangement::Imagenet | Arrangement::Kaggle if no_labels => {
+            refused("--labels none", "because it has labels")
+        }
+        Arrangement::Imagenet | Arrangement::Kaggle if has_labels => {
+            refused("--labels", "because its labels are built in")
+        }
+        Arrangement::Imagenet | Arrangement::Kaggle if !given_paths(&args.split).is_empty() => {
+            refused("--split", "because its splits are known")
+        }
+        arrangement => Ok(arrangement),
+    }
+}
+
+/// What was said several times or with commas; an empty environment twin says nothing.
+fn given_paths(paths: &[OsString]) -> Vec<&OsString> {
+    paths.iter().filter(|path| !path.is_empty()).collect()
+}
+
 /// How large shards are: one flag of three says it.
 fn cut(args: &cli::RecipeArgs) -> Result<Cut> {
     match (args.shard_size, args.shards, args.shard_samples) {
@@ -304,10 +363,14 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
             cli::Validate::Header => Validate::Header,
             cli::Validate::Decode => Validate::Decode,
         },
+        layout: arrangement(args)?,
         splits: named_splits(&args.split)?,
         include: given(&args.include),
         exclude: given(&args.exclude),
-        labels: args.labels.is_some(),
+        labels: args
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels != NO_LABELS),
         allow_empty: args.allow_empty,
     };
     check_recipe(&recipe)?;

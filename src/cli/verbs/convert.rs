@@ -1,6 +1,6 @@
 //! `convert`: plan, pack and publish in one process.
 
-use super::decide::{Decision, SourceSince, decide};
+use super::decide::{Decided, Decision, SourceSince, decide};
 use super::describe::{describe, tell_saving};
 use super::origin::open_source;
 use super::publish::finish;
@@ -35,14 +35,15 @@ pub(crate) fn on(
     running: &Running,
 ) -> Result<Summary> {
     let source = open_source(planning, sink, running)?;
-    let decision = decide(planning, source.as_ref(), sink, dry_run, running)?;
+    let decided = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&decision, source.as_ref());
+        return describe(&decided, source.as_ref());
     }
     sink.sweep()?;
+    let Decided { decision, outline } = decided;
     let (stored, since, changes) = match decision {
         Decision::UpToDate(manifest, changes) => {
-            return plan::up_to_date(sink, *manifest, changes, running);
+            return plan::up_to_date(sink, *manifest, changes, outline, running);
         }
         Decision::GoOn(stored, since) => (*stored, since, None),
         Decision::New(draft, changes) => {
@@ -68,6 +69,7 @@ pub(crate) fn on(
     let packed = Summary {
         changed: Some(true),
         changes,
+        source: Some(outline),
         ..packed
     };
     if let Some(fan_out) = fan_out {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::origin::if_gone;
+use super::outline::tell_outline;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::cli::settings::{Planning, Running};
@@ -17,9 +18,10 @@ use crate::plan::order::Ordered;
 use crate::plan::value::Plan;
 use crate::publish::commit::newest_snapshot;
 use crate::publish::readers::check_planned_names;
+use crate::source::layouts::{Recognised, scan_as};
+use crate::source::outline::Outline;
 use crate::source::rules::Rules;
 use crate::source::samples::Scan;
-use crate::source::scan::scan;
 use crate::state::claims::generations;
 use crate::state::claims::of_generation;
 use crate::state::plans::Stored;
@@ -58,6 +60,12 @@ impl Decision {
     }
 }
 
+/// What there is to do, and what the source was taken for.
+pub(super) struct Decided {
+    pub(super) decision: Decision,
+    pub(super) outline: Outline,
+}
+
 /// Lists the source and compares it with what the destination holds.
 pub(super) fn decide(
     planning: &Planning,
@@ -65,7 +73,7 @@ pub(super) fn decide(
     sink: &dyn Sink,
     dry_run: bool,
     running: &Running,
-) -> Result<Decision> {
+) -> Result<Decided> {
     sink.check_apart(&planning.source)?;
     let rules = Rules {
         problems: running.problems.clone(),
@@ -78,7 +86,14 @@ pub(super) fn decide(
     let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
-    let scan = scan(listing, &rules, &planning.source)?;
+    let labels = rules.labels.as_ref().map(|labels| labels.taken_text());
+    let (scan, Recognised { layout, said }) =
+        scan_as(listing, rules, planning.layout, source, &planning.source)?;
+    let outline = Outline::of(&scan, said, labels.unwrap_or_default());
+    if !dry_run {
+        tell_outline(&outline);
+    }
+    let planning = &planning.arranged(layout);
     let texts = planning.class_texts(&scan.classes)?;
     let comparison = Comparison {
         planning,
@@ -100,7 +115,7 @@ pub(super) fn decide(
     if !matches!(decision, Decision::UpToDate(..)) {
         refuse_later_snapshot(sink, published)?;
     }
-    Ok(decision)
+    Ok(Decided { decision, outline })
 }
 
 /// The source as it is, to be compared with what the destination holds.

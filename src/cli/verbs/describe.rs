@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::decide::{Decision, SourceSince};
+use super::decide::{Decided, Decision, SourceSince};
+use super::outline::write_outline;
 use super::summary::Summary;
 use crate::base::error::Result;
 use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
@@ -10,6 +11,7 @@ use crate::format::compress::CompressionCost as _;
 use crate::model::history::Changes;
 use crate::model::recipe::{Compression, Format};
 use crate::plan::draft::Draft;
+use crate::source::outline::Outline;
 use crate::source::samples::Notes;
 use crate::store::Source;
 
@@ -33,7 +35,8 @@ const WORTH_SHARE: f64 = 0.05;
 const NAMED: usize = 5;
 
 /// What a dry run prints.
-pub(super) fn describe(decision: &Decision, source: &dyn Source) -> Result<Summary> {
+pub(super) fn describe(decided: &Decided, source: &dyn Source) -> Result<Summary> {
+    let Decided { decision, outline } = decided;
     let mut out = String::new();
     // Writing to a string cannot fail.
     match decision {
@@ -45,6 +48,7 @@ pub(super) fn describe(decision: &Decision, source: &dyn Source) -> Result<Summa
                 counted(manifest.samples, "sample"),
                 counted(manifest.shards().count() as u64, "shard"),
             );
+            write_outline(&mut out, outline);
             if *changes != Changes::default() {
                 let _ = writeln!(out, "changes   {}", changes.text());
             }
@@ -63,9 +67,10 @@ pub(super) fn describe(decision: &Decision, source: &dyn Source) -> Result<Summa
                     SourceSince::Changed => ", and then with what came since",
                 }
             );
+            write_outline(&mut out, outline);
         }
         Decision::New(draft, changes) => {
-            let _ = write_description(&mut out, draft, source);
+            let _ = write_description(&mut out, draft, outline, source);
             if draft.plan.base.is_some() {
                 let _ = writeln!(out, "changes   {}", changes.text());
             }
@@ -144,7 +149,12 @@ fn saving(draft: &Draft, source: &dyn Source) -> Result<String> {
     ))
 }
 
-fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {
+fn write_description(
+    out: &mut String,
+    draft: &Draft,
+    outline: &Outline,
+    source: &dyn Source,
+) -> std::fmt::Result {
     let plan = &draft.plan;
     let notes = draft.notes();
     let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
@@ -186,32 +196,15 @@ fn write_description(out: &mut String, draft: &Draft, source: &dyn Source) -> st
             bytes_text(sizes().max().unwrap_or(0)),
         )?;
     }
-    write_classes(out, draft)?;
+    write_outline(out, outline);
+    write_fields(out, draft)?;
     write_left_out(out, draft.notes())?;
     write_cost(out, draft, source)
 }
 
-/// The smallest and the largest class, and the fields besides the image.
-fn write_classes(out: &mut String, draft: &Draft) -> std::fmt::Result {
-    let (plan, notes) = (&draft.plan, draft.notes());
-    let class = |label: Option<usize>| {
-        label.map_or(String::new(), |label| {
-            format!(
-                "`{}` {}",
-                plan.names.classes[label],
-                count_text(draft.class_sizes()[label])
-            )
-        })
-    };
-    let sizes = draft.class_sizes();
-    let smallest = (0..sizes.len()).min_by_key(|&label| sizes[label]);
-    let largest = (0..sizes.len()).rev().max_by_key(|&label| sizes[label]);
-    writeln!(
-        out,
-        "classes   smallest {}, largest {}",
-        class(smallest),
-        class(largest)
-    )?;
+/// The fields besides the image.
+fn write_fields(out: &mut String, draft: &Draft) -> std::fmt::Result {
+    let notes = draft.notes();
     for (name, count) in &notes.sidecars {
         writeln!(
             out,

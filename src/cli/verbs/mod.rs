@@ -5,10 +5,12 @@ pub(crate) mod compact;
 pub(crate) mod convert;
 mod decide;
 mod describe;
+mod emptied;
 pub(crate) mod gc;
 pub(crate) mod index;
 pub(crate) mod inspect;
 mod origin;
+pub(in crate::cli) mod outline;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod publish;
@@ -116,6 +118,7 @@ fn compact(args: &flags::CompactArgs, running: &Running) -> Result<Summary> {
         labels: args.labels.clone(),
         synsets: args.synsets.clone(),
         class_names: args.class_names.clone(),
+        columns: settings::columns(args.file_column.as_ref(), args.label_column.as_ref()),
     };
     let source = args.source.as_deref();
     compact::run(

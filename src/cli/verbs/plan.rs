@@ -1,6 +1,6 @@
 //! `plan`: list the source, fix order and boundaries, store the plan; or only say what it would be.
 
-use super::decide::{Decision, decide};
+use super::decide::{Decided, Decision, decide};
 use super::describe::{describe, tell_saving};
 use super::origin::open_source;
 use super::summary::Summary;
@@ -11,6 +11,7 @@ use crate::cli::settings::{PlanOutputs, Planning, Running};
 use crate::model::history::Changes;
 use crate::model::manifest::Manifest;
 use crate::publish::companions::restore_companions;
+use crate::source::outline::Outline;
 use crate::state::names::source_name;
 use crate::state::storing::store;
 use crate::store::{self, Sink};
@@ -49,14 +50,15 @@ pub(crate) fn on(
     running: &Running,
 ) -> Result<Summary> {
     let source = open_source(planning, sink, running)?;
-    let decision = decide(planning, source.as_ref(), sink, dry_run, running)?;
+    let decided = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&decision, source.as_ref());
+        return describe(&decided, source.as_ref());
     }
     sink.sweep()?;
+    let Decided { decision, outline } = decided;
     let (stored, changes) = match decision {
         Decision::UpToDate(manifest, changes) => {
-            return up_to_date(sink, *manifest, changes, running);
+            return up_to_date(sink, *manifest, changes, outline, running);
         }
         Decision::GoOn(stored, _) => (*stored, None),
         Decision::New(draft, changes) => {
@@ -72,6 +74,7 @@ pub(crate) fn on(
         done: "planned",
         changed: Some(true),
         changes,
+        source: Some(outline),
         destination: Some(sink.to_string()),
         plan: Some(stored.digest),
         samples: stored.plan.samples(),
@@ -83,10 +86,11 @@ pub(crate) fn on(
 
 /// What a run says that has nothing to do but to put right what lies beside the manifest: a process that slept through the publication
 /// of this snapshot and died may have left what belongs to an earlier one.
-pub(crate) fn up_to_date(
+pub(super) fn up_to_date(
     sink: &dyn Sink,
     manifest: Manifest,
     changes: Changes,
+    outline: Outline,
     running: &Running,
 ) -> Result<Summary> {
     let manifest = restore_companions(sink, manifest, Vec::new(), running.memory)?;
@@ -101,6 +105,7 @@ pub(crate) fn up_to_date(
         shards_reused: shards,
         bytes: manifest.bytes,
         changes: Some(changes),
+        source: Some(outline),
         skipped: manifest.skipped,
         odd: manifest.odd,
         ..Summary::default()

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use super::emptied::tell_emptied;
 use super::summary::Summary;
 use super::way;
 use crate::base::error::Result;
@@ -49,6 +50,7 @@ pub(crate) fn finish(
     running.counters.begin("publish", 0, 0, 0);
     way::of_plan(sink, &stored.plan, |what| way::clear(sink, what, running))?;
     let manifest = publish(sink, stored, running.memory)?;
+    tell_emptied(sink, &manifest)?;
     Ok(Summary {
         done: "published",
         destination: Some(sink.to_string()),

@@ -11,7 +11,7 @@ use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
-use crate::source::scan::scan;
+use crate::source::layouts::scan_as;
 use crate::state::claims::claimed;
 use crate::state::claims::plans;
 use crate::state::plans::Stored;
@@ -135,7 +135,8 @@ fn repair_lists(
         }
         let (source, _) = files.get()?;
         let rules = rules_of(&manifest.recipe)?;
-        let mut scan = scan(source.list()?, &rules, &source.to_string())?;
+        let (layout, name) = (manifest.recipe.layout, source.to_string());
+        let (mut scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
         scan.number_like(&manifest.names.classes);
         Ok(scan)
     };
@@ -241,7 +242,8 @@ fn another(source: &dyn Source, field: &Field, what: &str) -> Error {
 /// The plan that the source's files make now, if it is that of the dataset.
 fn replanned(sink: &dyn Sink, source: &dyn Source, manifest: &Manifest) -> Result<Stored> {
     let rules = rules_of(&manifest.recipe)?;
-    let scan = scan(source.list()?, &rules, &source.to_string())?;
+    let (layout, name) = (manifest.recipe.layout, source.to_string());
+    let (scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
     let texts = manifest.names.texts.clone();
     let draft = Draft::new(scan, manifest.recipe.clone(), texts)?;
     if draft.digest != manifest.plan {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::outline::write_outline;
 use super::print;
 use crate::base::error::{Error, Result};
 use crate::base::units::{bytes_text, count_text, counted, seconds_text};
@@ -12,6 +13,7 @@ use crate::cli::file;
 use crate::model::counters::Counters;
 use crate::model::history::{Changes, History, Setup};
 use crate::model::record::Remark;
+use crate::source::outline::Outline;
 
 /// Skipped or odd samples shown to people; programs get them all.
 const SHOWN: usize = 10;
@@ -48,6 +50,9 @@ pub(crate) struct Summary {
     /// How the source differs from what is published of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// What the source was taken for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<Outline>,
     /// Leftovers that `gc` removed, or would remove.
     pub removed: u64,
     /// Objects that `repair` made again, or would.
@@ -143,6 +148,9 @@ impl Summary {
             out.push_str(&format!(", {destination}"));
         }
         out.push('\n');
+        if let Some(source) = &self.source {
+            write_outline(&mut out, source);
+        }
         if let Some(changes) = &self.changes
             && *changes != Changes::default()
         {

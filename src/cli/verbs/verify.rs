@@ -14,7 +14,7 @@ use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, STATE};
 use crate::model::version;
 use crate::plan::budget::{Budget, Overhead, divide_verification};
-use crate::source::scan::scan;
+use crate::source::layouts::scan_as;
 use crate::state::published::{load, require};
 use crate::store::{self, Sink, Source};
 use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verifier};
@@ -146,7 +146,8 @@ pub(crate) fn verify(
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
             let rules = rules_of(&manifest.recipe)?;
-            Some(scan(source.list()?, &rules, &source.to_string())?)
+            let (layout, name) = (manifest.recipe.layout, source.to_string());
+            Some(scan_as(source.list()?, rules, Some(layout), source.as_ref(), &name)?.0)
         }
         _ => None,
     };

@@ -172,7 +172,7 @@ impl Packer for ParquetPacker<'_> {
         group.bytes += size + waiting;
         group.waiting_bytes += waiting;
         group.paths.push(ByteArray::from(base(about).into_bytes()));
-        group.labels.push(i64::from(about.label));
+        group.labels.push(about.label.map_or(-1, i64::from));
         for (column, held) in group.sidecars.iter_mut().zip(sidecars) {
             column.push(held);
         }

@@ -34,13 +34,15 @@ impl Tar {
 
 /// The fields of a sample that are made from what is known of it, with their content.
 fn made(json: bool, about: &About<'_>) -> Vec<(&'static str, Vec<u8>)> {
-    let mut made = vec![("cls", about.label.to_string().into_bytes())];
+    // No reader takes a number for none: a sample without a label has no `cls`.
+    let label = about.label.map(|label| label.to_string().into_bytes());
+    let mut made: Vec<_> = label.map(|label| ("cls", label)).into_iter().collect();
     if json {
         #[derive(Serialize)]
         struct Json<'a> {
             class: &'a str,
             filename: &'a str,
-            label: u32,
+            label: Option<u32>,
             split: &'a str,
         }
         let json = Json {

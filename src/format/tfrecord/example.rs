@@ -67,7 +67,10 @@ impl TfRecord {
 
     /// The features that are made, by name.
     fn made(&self, about: &About<'_>) -> Vec<(&'static str, Feature)> {
-        let label = i64::from(about.label) + i64::from(self.label_base);
+        // A feature of every record for readers that parse all alike; none is -1 as in TFDS, and no class before the first.
+        let label = about
+            .label
+            .map_or(-1, |label| i64::from(label) + i64::from(self.label_base));
         let path = about.path.as_bytes();
         let base = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
         if self.schema == Schema::Tfds {
@@ -91,7 +94,8 @@ impl TfRecord {
             ("image/height", side(|image| image.height)),
             ("image/width", side(|image| image.width)),
         ];
-        if let Some(text) = about.names.texts.get(about.label as usize) {
+        let text = |label: u32| about.names.texts.get(label as usize);
+        if let Some(text) = about.label.and_then(text) {
             made.push(("image/class/text", bytes(text.as_bytes())));
         }
         made

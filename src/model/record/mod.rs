@@ -15,8 +15,18 @@ use crate::model::sample::SourcePath;
 
 pub(crate) use crate::model::record::footer::{FOOTER_GUESS, Footer};
 
-/// Label of a sample that has none, in shards that somebody else made; -1 in the index.
+/// Label of a sample that has none; -1 in the index.
 pub(crate) const NO_LABEL: u32 = u32::MAX;
+
+/// A sample's label as a record has it.
+pub(crate) fn recorded_label(label: Option<u32>) -> u32 {
+    label.unwrap_or(NO_LABEL)
+}
+
+/// A record's label as a sample has it.
+pub(crate) fn known_label(label: u32) -> Option<u32> {
+    (label != NO_LABEL).then_some(label)
+}
 
 /// A label as readers of the index know it: -1 for none, as in TFDS.
 pub(crate) fn label_number(label: u32) -> i64 {

@@ -61,7 +61,19 @@ pub(in crate::report) fn begin(page: &mut Page, dataset: Option<&Dataset>, run: 
         page.out
             .put(format_args!(" · run of {}", text(&run.started_at)));
     }
-    page.out.raw("</p></header><main>");
+    page.out.raw("</p>");
+    if let Some(source) = run.and_then(|run| run.source.as_ref()) {
+        let lines = source.lines();
+        let said: Vec<String> = lines
+            .into_iter()
+            .map(|(heading, text)| format!("{heading}: {text}"))
+            .collect();
+        page.out.put(format_args!(
+            "<p class=\"soft\">{}</p>",
+            text(&said.join(" · "))
+        ));
+    }
+    page.out.raw("</header><main>");
     let mut tiles = Vec::new();
     if let Some(dataset) = dataset {
         tiles.extend(dataset_tiles(dataset));

@@ -16,6 +16,8 @@ pub(super) enum Rows {
     },
     /// Labels by position.
     Listed(Vec<u32>),
+    /// Labels by the numbers in the names of ImageNet's validation images.
+    Imagenet,
 }
 
 /// A file with its label.

@@ -7,17 +7,23 @@
 //!
 //! Everything here takes bytes and gives values; no file is opened. Line numbers start at 1.
 
+mod cells;
+pub(crate) mod columns;
 mod files;
+mod json;
 mod rows;
 mod synsets;
 mod words;
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::source::imagenet;
+use crate::source::labels::cells::{Cells, Table};
+use crate::source::labels::columns::Columns;
 use crate::source::labels::files::{Row, Rows, base_name, named_rows, without_extension};
-use crate::source::labels::rows::{Cells, read_rows};
+use crate::source::labels::rows::read_rows;
 use crate::source::labels::synsets::Synsets;
-use crate::source::labels::words::{is_number, looks_numeric, number};
+use crate::source::labels::words::{is_number, is_synset, looks_numeric, number};
 
 /// Numbers that are labels themselves stay below this; more is a mistake, not a class count.
 const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
@@ -27,6 +33,10 @@ const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
 pub(crate) struct Labels {
     classes: Vec<String>,
     rows: Rows,
+    /// Which columns they were taken from, for people; empty where nothing was to be chosen.
+    taken: String,
+    /// Name of the file, for messages.
+    name: String,
 }
 
 /// How labels find their files.
@@ -45,14 +55,16 @@ impl Labels {
     /// Reads a label file and, if there is one, the file that says which synset has which number.
     ///
     /// `name` is the label file's name for messages and `text` its content; `synsets` is the same
-    /// of the synset file. Cells are separated by commas or tabs, quoted as in CSV, or by blanks; a
-    /// header row, empty lines and lines that start with `#` are passed over.
+    /// of the synset file. Cells are separated by commas, semicolons or tabs, quoted as in CSV, or by
+    /// blanks, or are values of JSON objects, one a line; a header row, empty lines and lines that
+    /// start with `#` are passed over.
     ///
     /// - `file class`: classes are the sorted class names, or those of the synset file.
     /// - `file number` without synsets: the number is the label, classes are `0`, `1`, … to the
     ///   largest.
     /// - `file number` with synsets: the number is a position in the synset file, from 0.
     /// - `number` alone: an ILSVRC id, a position in the synset file from 1, which must be given.
+    /// - `wnid` alone: the class of the k-th image.
     ///
     /// # Errors
     ///
@@ -62,18 +74,70 @@ impl Labels {
         text: &[u8],
         synsets: Option<(&str, &[u8])>,
     ) -> Result<Labels, String> {
-        let rows = read_rows(name, text)?;
+        Self::parse_columns(name, text, synsets, &Columns::default())
+    }
+
+    /// The same where the user may have said which columns are meant.
+    pub(crate) fn parse_columns(
+        name: &str,
+        text: &[u8],
+        synsets: Option<(&str, &[u8])>,
+        columns: &Columns,
+    ) -> Result<Labels, String> {
+        let Table { rows, taken } = read_rows(name, text, columns)?;
         let synsets = synsets
             .map(|(name, text)| Synsets::parse(name, text))
             .transpose()?;
-        if rows
-            .iter()
-            .all(|row| row.class.is_none() && is_number(&row.first))
-        {
-            by_position(name, &rows, synsets)
+        let all =
+            |is: fn(&str) -> bool| rows.iter().all(|row| row.class.is_none() && is(&row.first));
+        let labels = if all(is_number) {
+            by_position(name, &rows, synsets)?
+        } else if all(is_synset) {
+            classes_by_position(name, rows, synsets)?
         } else {
-            by_name(name, rows, synsets)
+            by_name(name, rows, synsets)?
+        };
+        Ok(Labels { taken, ..labels })
+    }
+
+    /// The labels of ImageNet's validation images, by the numbers in their names.
+    pub(crate) fn of_imagenet() -> Labels {
+        Labels {
+            classes: imagenet::classes().map(str::to_owned).collect(),
+            rows: Rows::Imagenet,
+            taken: String::new(),
+            name: "ImageNet's validation labels".to_owned(),
         }
+    }
+
+    /// Name of the file that they are from, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Name of the file and which of its columns were taken, for people; empty where nothing was to be chosen.
+    pub(crate) fn taken_text(&self) -> String {
+        match self.taken.as_str() {
+            "" => String::new(),
+            taken => format!("{}: {taken}", self.name),
+        }
+    }
+
+    /// Which columns they were taken from, for people; empty where nothing was to be chosen.
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> &str {
+        &self.taken
+    }
+
+    /// The first row with its class, if nothing else is of this class: it may be a header that was not recognised.
+    pub(crate) fn odd_first_row(&self) -> Option<(&str, &str)> {
+        let Rows::Named { rows, .. } = &self.rows else {
+            return None;
+        };
+        let first = rows.first()?;
+        let is_alone = rows[1..].iter().all(|row| row.label != first.label);
+        let class = self.classes.get(first.label as usize)?;
+        is_alone.then_some((&first.name, class))
     }
 
     /// Class names in label order.
@@ -84,7 +148,7 @@ impl Labels {
     /// Whether the labels find their files by name or by position.
     pub(crate) fn matching(&self) -> Matching {
         match &self.rows {
-            Rows::Named { .. } => Matching::ByName,
+            Rows::Named { .. } | Rows::Imagenet => Matching::ByName,
             Rows::Listed(labels) => Matching::ByPosition { rows: labels.len() },
         }
     }
@@ -95,13 +159,14 @@ impl Labels {
     /// Tried in this order: the path, the base name, and both without extension. A directory that
     /// all names of the label file share (`val/`) may be missing from the path.
     pub(crate) fn by_name(&self, relative_path: &[u8]) -> Option<u32> {
-        let Rows::Named {
-            rows,
-            sorted,
-            common,
-        } = &self.rows
-        else {
-            return None;
+        let (rows, sorted, common) = match &self.rows {
+            Rows::Named {
+                rows,
+                sorted,
+                common,
+            } => (rows, sorted, common),
+            Rows::Listed(_) => return None,
+            Rows::Imagenet => return imagenet::validation_label(base_name(relative_path)),
         };
         let shared = &rows.first()?.name.as_bytes()[..*common];
         let path = relative_path.strip_prefix(shared).unwrap_or(relative_path);
@@ -121,7 +186,7 @@ impl Labels {
     /// [`classes`](Labels::classes).
     pub(crate) fn by_position(&self, row: usize) -> Option<u32> {
         match &self.rows {
-            Rows::Named { .. } => None,
+            Rows::Named { .. } | Rows::Imagenet => None,
             Rows::Listed(labels) => labels.get(row).copied(),
         }
     }
@@ -131,7 +196,7 @@ impl Labels {
     pub(crate) fn names(&self) -> impl Iterator<Item = (usize, &str)> {
         let rows = match &self.rows {
             Rows::Named { rows, .. } => rows.as_slice(),
-            Rows::Listed(_) => &[],
+            Rows::Listed(_) | Rows::Imagenet => &[],
         };
         rows.iter().map(|row| (row.line, row.name.as_str()))
     }
@@ -144,11 +209,40 @@ fn by_position(name: &str, rows: &[Cells], synsets: Option<Synsets>) -> Result<L
             "{name} has class numbers only, which count in a synset file: give `--synsets FILE`"
         ));
     };
+    let ids = rows.iter().map(|row| number(&row.first));
+    synsets.refuse_other_order(name, ids)?;
     let label = |row: &Cells| synsets.label_of(name, row.line, &row.first, 1);
     let labels = rows.iter().map(label).collect::<Result<_, _>>()?;
     Ok(Labels {
         classes: synsets.classes,
         rows: Rows::Listed(labels),
+        taken: String::new(),
+        name: name.to_owned(),
+    })
+}
+
+/// Labels of a list of classes.
+fn classes_by_position(
+    name: &str,
+    rows: Vec<Cells>,
+    synsets: Option<Synsets>,
+) -> Result<Labels, String> {
+    let named: Vec<Named> = (rows.into_iter())
+        .map(|Cells { line, first, .. }| Named {
+            line,
+            name: String::new(),
+            class: first,
+        })
+        .collect();
+    let (classes, labels) = match synsets {
+        Some(synsets) => labels_of_synsets(name, &named, synsets)?,
+        None => labels_of_names(name, &named)?,
+    };
+    Ok(Labels {
+        classes,
+        rows: Rows::Listed(labels),
+        taken: String::new(),
+        name: name.to_owned(),
     })
 }
 
@@ -184,6 +278,8 @@ fn by_name(name: &str, rows: Vec<Cells>, synsets: Option<Synsets>) -> Result<Lab
     Ok(Labels {
         rows: named_rows(name, rows, &classes)?,
         classes,
+        taken: String::new(),
+        name: name.to_owned(),
     })
 }
 
@@ -325,8 +421,125 @@ mod tests {
     fn a_wide_table_says_in_its_header_which_column_is_the_class() {
         let labels = parse("path,width,Label\na.jpg,500,cat\nb.jpg,375,dog\n").unwrap();
         assert_classes(&labels, &[("a.jpg", "cat"), ("b.jpg", "dog")]);
-        let labels = parse("a.jpg,cat,500\nb.jpg,dog,375\n").unwrap();
-        assert_classes(&labels, &[("a.jpg", "cat"), ("b.jpg", "dog")]);
+        assert_eq!(
+            labels.taken(),
+            "file from column `path`, class from column `Label`"
+        );
+    }
+
+    #[test]
+    fn a_column_that_would_be_guessed_is_refused_until_the_user_names_it() {
+        let wide = "id,width,height,target\na.jpg,500,375,cat\nb.jpg,375,500,dog\n";
+        let refused = [
+            (wide, "`--label-column target`"),
+            ("image,caption\na.jpg,a cat\n", "`--label-column caption`"),
+            ("photo,label\na.jpg,cat\n", "`--file-column photo`"),
+            ("file,class,label\na.jpg,cat,0\n", "several columns"),
+            (
+                "a.jpg,cat,500\nb.jpg,dog,375\n",
+                "`--file-column 1 --label-column 2`",
+            ),
+            (
+                "{\"image\": \"a.jpg\", \"caption\": \"a cat\"}\n",
+                "`--label-column image`",
+            ),
+            (
+                "a.jpg,crane\nb.jpg,crane, bird\n",
+                "line 2 has 3 cells, expected 2",
+            ),
+            ("image caption\na.jpg a\n", "--label-column"),
+        ];
+        for (text, words) in refused {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let columns = |file: &str, label: &str| Columns {
+            file: (!file.is_empty()).then(|| file.to_owned()),
+            label: Some(label.to_owned()),
+        };
+        let named = |text: &str, columns: &Columns| {
+            Labels::parse_columns("val.csv", text.as_bytes(), None, columns)
+        };
+        let expected = [("a.jpg", "cat"), ("b.jpg", "dog")];
+        for (text, columns) in [
+            (wide, columns("", "target")),
+            (wide, columns("id", "4")),
+            ("a.jpg,cat,500\nb.jpg,dog,375\n", columns("1", "2")),
+            (
+                "kind,photo\ncat,a.jpg\ndog,b.jpg\n",
+                columns("photo", "kind"),
+            ),
+            ("kind;photo\ncat;a.jpg\ndog;b.jpg\n", columns("", "kind")),
+        ] {
+            assert_classes(&named(text, &columns).unwrap(), &expected);
+        }
+        let error = named(wide, &columns("", "targets")).unwrap_err();
+        assert!(
+            error.contains("no column `targets`") && error.contains("`height`"),
+            "{error}"
+        );
+        assert!(
+            named(wide, &columns("id", "id"))
+                .unwrap_err()
+                .contains("both")
+        );
+    }
+
+    #[test]
+    fn semicolons_json_lines_and_columns_in_another_order_are_read() {
+        for text in [
+            "a.jpg;hot dog\nb.jpg;cat\n",
+            "file;label\na.jpg;hot dog\nb.jpg;cat\n",
+            "label,filename\nhot dog,a.jpg\ncat,b.jpg\n",
+            "{\"file_name\": \"a.jpg\", \"label\": \"hot dog\"}\n{\"label\": \"cat\", \"file_name\": \"b.jpg\"}\n",
+        ] {
+            assert_classes(
+                &parse(text).unwrap(),
+                &[("a.jpg", "hot dog"), ("b.jpg", "cat")],
+            );
+        }
+        let numbers =
+            "{\"image\": \"a.jpg\", \"label\": 1}\n{\"image\": \"b.jpg\", \"label\": 0}\n";
+        assert_eq!(parse(numbers).unwrap().by_name(b"a.jpg"), Some(1));
+        let error = parse("{\"file\": \"a\", \"label\": 1}\n{\"file\n").unwrap_err();
+        assert!(
+            error.starts_with("val.csv: line 2 is no JSON object"),
+            "{error}"
+        );
+        let error = parse("{\"file\": \"a\", \"label\": [1]}\n").unwrap_err();
+        assert!(error.contains("neither text nor a number"), "{error}");
+    }
+
+    #[test]
+    fn a_list_of_classes_without_names_goes_by_position() {
+        let labels = parse("n02110185\nn02100735\nn02110185\n").unwrap();
+        assert_eq!(labels.matching(), Matching::ByPosition { rows: 3 });
+        assert_eq!(labels.classes(), ["n02100735", "n02110185"]);
+        assert_eq!(
+            (labels.by_position(0), labels.by_position(1)),
+            (Some(1), Some(0))
+        );
+    }
+
+    #[test]
+    fn the_development_kits_numbers_are_refused_with_synsets_in_another_order() {
+        let sorted: String = imagenet::classes()
+            .map(|class| format!("{class} words\n"))
+            .collect();
+        let mut own: Vec<_> = (1..=1000)
+            .map(|id| imagenet::class(imagenet::label_of_id(id).unwrap()).unwrap())
+            .collect();
+        let labels = parse_with("490\n361\n171\n", &own.join("\n")).unwrap();
+        let found: Vec<_> = (0..3).map(|row| labels.by_position(row)).collect();
+        assert_eq!(found, [Some(65), Some(970), Some(230)]);
+        for numbers in ["490\n361\n171\n", "1\n2\n"] {
+            let error = parse_with(numbers, &sorted).unwrap_err();
+            assert!(error.contains("synsets.txt is sorted by name"), "{error}");
+        }
+        own.reverse();
+        let error = parse_with("490\n361\n171\n", &own.join("\n")).unwrap_err();
+        assert!(error.contains("in an order of its own"), "{error}");
+        assert!(parse_with("1\n2\n", &own.join("\n")).is_ok());
     }
 
     #[test]

@@ -1,83 +1,57 @@
-//! The rows of a label file: cells separated by commas, tabs or blanks, without a header.
+//! The rows of a label file: cells separated by commas, semicolons, tabs or blanks, or JSON objects, without a header.
+//!
+//! Which column is the class is never guessed: a header says it, or the user does. A wrong file column is found out, because its cells name no
+//! image; a wrong class column is not.
 
-use crate::source::labels::words::{is_number, is_synset, lines, two_words, utf8};
+use crate::source::labels::cells::{Cells, Table, class_of_cell};
+use crate::source::labels::columns::{Columns, Taken, is_header, named_in_header};
+use crate::source::labels::json;
+use crate::source::labels::words::{lines, two_words, utf8};
 
-/// First cells that make a first row a header, in lower case.
-const HEADERS: [&str; 12] = [
-    "file",
-    "file_name",
-    "file_path",
-    "filename",
-    "filepath",
-    "id",
-    "image",
-    "image_id",
-    "image_path",
-    "imageid",
-    "name",
-    "path",
-];
-
-/// Cells of a header that mark the class where a table has more than two columns, in lower case.
-const CLASS_HEADERS: [&str; 7] = [
-    "class",
-    "class_name",
-    "classname",
-    "label",
-    "predictionstring",
-    "synset",
-    "wnid",
-];
-
-/// Rows looked at to tell commas, tabs and blanks apart.
+/// Rows looked at to tell commas, semicolons, tabs and blanks apart.
 const SAMPLED_ROWS: usize = 100;
 
-/// One row as it stands in the file.
-pub(super) struct Cells {
-    /// Its line, from 1.
-    pub(super) line: usize,
-    /// Its first cell: the file's name, or a number where that is all.
-    pub(super) first: String,
-    /// The class, if the row has one.
-    pub(super) class: Option<String>,
-}
-
 /// The rows of a label file, without its header.
-pub(super) fn read_rows(name: &str, text: &[u8]) -> Result<Vec<Cells>, String> {
+pub(super) fn read_rows(name: &str, text: &[u8], columns: &Columns) -> Result<Table, String> {
     let text = utf8(name, text)?;
-    let mut rows = match delimiter(text) {
-        Some(delimiter) => table(name, text, delimiter)?,
-        None => list(text),
+    let table = if json::is_json(text) {
+        json::rows(name, text, columns)?
+    } else if let Some(delimiter) = delimiter(text) {
+        table(name, text, delimiter, columns)?
+    } else if columns.are_given() {
+        return Err(format!(
+            "{name}: `--file-column` and `--label-column` are for files whose cells are separated by commas, semicolons or tabs, and JSON lines: drop them"
+        ));
+    } else {
+        list(name, text)?
     };
-    if rows.len() > 1 && is_one_of(&HEADERS, &rows[0].first) {
-        rows.remove(0);
-    }
-    if rows.is_empty() {
+    if table.rows.is_empty() {
         return Err(format!("{name} is empty: expected a row for every image"));
     }
-    if u32::try_from(rows.len()).is_err() {
+    if u32::try_from(table.rows.len()).is_err() {
         return Err(format!(
             "{name} has {} rows, expected at most {}",
-            rows.len(),
+            table.rows.len(),
             u32::MAX
         ));
     }
-    Ok(rows)
+    Ok(table)
 }
 
-/// What separates the cells: the one of tab, comma and blanks that most of the first rows have.
+/// What separates the cells: the one of tab, comma, semicolon and blanks that most of the first rows have.
 fn delimiter(text: &str) -> Option<u8> {
     let rows_with = |delimiter: u8| {
         let records = reader(text, delimiter).into_records().take(SAMPLED_ROWS);
         records.flatten().filter(|record| record.len() > 1).count()
     };
-    let (tabs, commas) = (rows_with(b'\t'), rows_with(b','));
+    let (tabs, commas, semicolons) = (rows_with(b'\t'), rows_with(b','), rows_with(b';'));
     let blanks = lines(text)
         .take(SAMPLED_ROWS)
         .filter(|(_, line)| two_words(line).is_some());
-    match blanks.count().max(commas) {
+    match blanks.count().max(commas).max(semicolons) {
         most if tabs > 0 && tabs >= most => Some(b'\t'),
         most if commas > 0 && commas >= most => Some(b','),
+        most if semicolons > 0 && semicolons >= most => Some(b';'),
         _ => None,
     }
 }
@@ -92,33 +66,62 @@ fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
         .from_reader(text.as_bytes())
 }
 
-/// Rows of a table with commas or tabs.
-fn table(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, String> {
-    let mut rows = Vec::new();
-    let mut class_column = 1;
+/// Rows of a table with commas, semicolons or tabs.
+fn table(name: &str, text: &str, delimiter: u8, columns: &Columns) -> Result<Table, String> {
+    let mut records = Vec::new();
     for record in reader(text, delimiter).into_records() {
         let record = record.map_err(|error| format!("{name}: {error}"))?;
-        if record.iter().all(|cell| cell.trim().is_empty()) {
-            continue;
+        if !record.iter().all(|cell| cell.trim().is_empty()) {
+            records.push(record);
         }
-        if rows.is_empty() && record.len() > 2 && is_one_of(&HEADERS, &record[0]) {
-            class_column = record
-                .iter()
-                .position(|cell| is_one_of(&CLASS_HEADERS, cell))
-                .unwrap_or(1);
+    }
+    let Some(first) = records.first() else {
+        return Ok(Table {
+            rows: Vec::new(),
+            taken: String::new(),
+        });
+    };
+    let header: Vec<&str> = first.iter().map(str::trim).collect();
+    // A header alone, without a row, is a row.
+    let has_header = records.len() > 1 && columns.are_named_in(&header);
+    let Taken { file, class } = match header.len() {
+        // The first row lacks its class, which is told of any row.
+        1 => Taken { file: 0, class: 1 },
+        _ => columns.take(name, &header, has_header)?,
+    };
+    let taken = match has_header {
+        true if header.len() > 1 => named_in_header(header[file], header[class]),
+        false if header.len() > 2 => {
+            named_in_header(&(file + 1).to_string(), &(class + 1).to_string())
+        }
+        _ => String::new(),
+    };
+    let width = header.len().max(2);
+    let mut rows = Vec::with_capacity(records.len());
+    for record in &records[usize::from(has_header)..] {
+        let line = record.position().map_or(0, |start| line_of(text, start));
+        if record
+            .iter()
+            .skip(width)
+            .any(|cell| !cell.trim().is_empty())
+        {
+            return Err(format!(
+                "{name}: line {line} has {} cells, expected {width} as in the first row: put cells with a `{}` in them in quotes",
+                record.len(),
+                char::from(delimiter)
+            ));
         }
         let class = record
-            .get(class_column)
+            .get(class)
             .map(class_of_cell)
             .filter(|class| !class.is_empty());
-        let line = record.position().map_or(0, |start| line_of(text, start));
         rows.push(Cells {
             line,
-            first: record[0].into(),
+            first: record.get(file).unwrap_or_default().into(),
             class: class.map(String::from),
         });
     }
-    Ok(rows)
+    Ok(Table { rows, taken })
 }
 
 /// The line a record is on; the reader's own count stops before empty lines and comments.
@@ -132,7 +135,7 @@ fn line_of(text: &str, start: &csv::Position) -> usize {
 }
 
 /// Rows of a list with blanks, where a class may be several words.
-fn list(text: &str) -> Vec<Cells> {
+fn list(name: &str, text: &str) -> Result<Table, String> {
     let row = |(line, text)| match two_words(text) {
         Some((first, rest)) => Cells {
             line,
@@ -145,27 +148,15 @@ fn list(text: &str) -> Vec<Cells> {
             class: None,
         },
     };
-    lines(text).map(row).collect()
-}
-
-/// A class cell without what Kaggle's solution file puts behind the class: boxes, as
-/// `n03995372 85 1 499 272` once or more.
-fn class_of_cell(cell: &str) -> &str {
-    let cell = cell.trim();
-    let words: Vec<&str> = cell.split_whitespace().collect();
-    let is_box = |group: &[&str]| {
-        is_synset(group[0]) && group.len() == 5 && group[1..].iter().all(|word| is_number(word))
-    };
-    if words.chunks(5).all(is_box) {
-        words.first().unwrap_or(&cell)
-    } else {
-        cell
+    let mut rows: Vec<Cells> = lines(text).map(row).collect();
+    let mut taken = String::new();
+    if rows.len() > 1 && is_header(&rows[0].first) {
+        let Cells { first, class, .. } = rows.remove(0);
+        if let Some(class) = class {
+            // Refuses a second word that is no name of a class column.
+            Columns::default().take(name, &[&first, &class], true)?;
+            taken = named_in_header(&first, &class);
+        }
     }
-}
-
-/// Whether a cell is one of these names, in any case.
-fn is_one_of(names: &[&str], cell: &str) -> bool {
-    names
-        .iter()
-        .any(|name| cell.trim().eq_ignore_ascii_case(name))
+    Ok(Table { rows, taken })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::source::imagenet;
 use crate::source::labels::words::{first_word, is_number, is_synset, lines, number, utf8};
 
 /// The classes of a synset file, and which number each has in it.
@@ -50,6 +51,51 @@ impl Synsets {
             classes,
             labels,
         })
+    }
+
+    /// Refuses a synset file in another order than the one that a bare list of numbers counts in: ImageNet's own, which is not sorted. The
+    /// labels would be wrong, and nothing would show it.
+    pub(super) fn refuse_other_order(
+        &self,
+        name: &str,
+        ids: impl Iterator<Item = u64>,
+    ) -> Result<(), String> {
+        // Of some synsets only, the numbers are nobody's but the user's.
+        if !self
+            .classes
+            .iter()
+            .map(String::as_str)
+            .eq(imagenet::classes())
+        {
+            return Ok(());
+        }
+        let is_own = (1..)
+            .zip(&self.labels)
+            .all(|(id, label)| imagenet::label_of_id(id) == Some(*label));
+        let is_sorted = self.labels.is_sorted();
+        let mut ids = (1..).zip(ids);
+        let are_official =
+            ids.all(|(image, id)| imagenet::validation_id(image).map(u64::from) == Some(id));
+        if is_own || !(is_sorted || are_official) {
+            return Ok(());
+        }
+        let (file, order) = (
+            &self.file,
+            if is_sorted {
+                "sorted by name"
+            } else {
+                "in an order of its own"
+            },
+        );
+        let what = match are_official {
+            true => "holds the ids of ImageNet's development kit",
+            false => "is a bare list of numbers, which are ids of ImageNet's development kit",
+        };
+        Err(format!(
+            "{name} {what}, and they count the synsets in the order of its `meta.mat` (1 is n02119789, 2 is n02100735); {file} is {order}, in \
+             which every image would get another class: give the synsets in the order of the ids or as lines `id wnid`, or leave `--labels` \
+             out, `--layout imagenet` knows these labels"
+        ))
     }
 
     /// The label of a number that counts the lines of the synset file from `base`.

@@ -8,7 +8,7 @@ use crate::format::compress::Frames;
 use crate::format::tfrecord::is_image;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::{Compression, Format, Recipe};
-use crate::model::record::{FieldRecord, Remark, SampleRecord, ShardRecord};
+use crate::model::record::{FieldRecord, Remark, SampleRecord, ShardRecord, recorded_label};
 use crate::model::sample::Sample;
 use crate::pack::look::odd;
 use crate::state::claims::plans;
@@ -148,7 +148,7 @@ fn row_of(recipe: &Recipe, walked: SampleRecord, sample: &Sample) -> Option<Samp
     let looked = recipe.validate != Validate::None;
     Some(SampleRecord {
         key: sample.key.clone(),
-        label: sample.label,
+        label: recorded_label(sample.label),
         source_path: image.path.clone().into(),
         offset: walked.offset,
         length: walked.length,

@@ -16,7 +16,7 @@ use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Packer};
 use crate::model::counters::Counters;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::record::ShardRecord;
+use crate::model::record::{ShardRecord, known_label};
 use crate::model::sample::Sample;
 use crate::pack::lookahead::{Fetched, Lookahead};
 use crate::store::{ShardWriter, Sink, Source};
@@ -325,7 +325,7 @@ fn samples_to_read(
             _ => {
                 let sample = Sample {
                     key: row.key.clone(),
-                    label: row.label,
+                    label: known_label(row.label),
                     fields: vec![field],
                 };
                 todo.push((number, sample));

@@ -1,0 +1,65 @@
+//! Classes that lost all their samples because those were damaged and left out: readers count them, and never see one.
+
+use std::collections::BTreeMap;
+
+use crate::base::error::Result;
+use crate::model::manifest::Manifest;
+use crate::model::record::{Remark, ShardRecord};
+use crate::state::published::read_index;
+use crate::store::Sink;
+
+/// Classes named in a warning.
+const NAMED: usize = 20;
+
+/// Warns of classes that have no sample left, if samples were left out.
+pub(super) fn tell_emptied(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
+    let lost = lost_by_class(manifest);
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let mut sizes = vec![0u64; manifest.names.classes.len()];
+    for (_, shard) in manifest.shards() {
+        let Some(file) = read_index(shard, sink)? else {
+            return Ok(());
+        };
+        for sample in ShardRecord::decode(&shard.index, &file)?.samples {
+            if let Some(size) = sizes.get_mut(sample.label as usize) {
+                *size += 1;
+            }
+        }
+    }
+    let emptied: Vec<(usize, u64)> = lost
+        .into_iter()
+        .filter(|(label, _)| sizes[*label] == 0)
+        .collect();
+    for (label, skipped) in emptied.iter().take(NAMED) {
+        tracing::warn!(
+            "class `{}` has no samples left: all {skipped} are damaged and were left out; its label {label} stays",
+            manifest.names.classes[*label]
+        );
+    }
+    if emptied.len() > NAMED {
+        tracing::warn!("{} more classes have none left", emptied.len() - NAMED);
+    }
+    Ok(())
+}
+
+/// How many samples of each class were left out, by label, as far as their directories tell.
+fn lost_by_class(manifest: &Manifest) -> BTreeMap<usize, u64> {
+    let labels: BTreeMap<&str, usize> = (manifest.names.classes.iter())
+        .enumerate()
+        .map(|(label, name)| (name.as_str(), label))
+        .collect();
+    let label = |remark: &Remark| {
+        let path = remark.path.text().into_owned();
+        let mut directories = path.split(['/', '!']).rev().skip(1);
+        directories.find_map(|name| labels.get(name.trim_end_matches(".tar")).copied())
+    };
+    let mut lost = BTreeMap::new();
+    for remark in &manifest.skipped {
+        if let Some(label) = label(remark) {
+            *lost.entry(label).or_default() += 1;
+        }
+    }
+    lost
+}

@@ -1,0 +1,148 @@
+//! Arrangements of files that are recognised besides a directory a class, each in a file: what was found is renamed to what an ImageFolder of
+//! the same images would be, so that keys, labels and shards come out the same.
+//!
+//! In come a listing, the rules and what the user says; out goes what to scan and by which rules, with one line that says what was recognised.
+//! Recognised is by directory names alone; files are read only to be compared with what is known.
+
+mod imagenet;
+mod kaggle;
+mod splits;
+
+use crate::base::error::{Error, Result};
+use crate::model::listing::{Dir, Listing};
+use crate::model::recipe::Arrangement;
+use crate::model::sample::Field;
+use crate::source::imagenet as known;
+use crate::source::rules::{Rules, excluded};
+use crate::source::samples::Scan;
+use crate::source::scan::scan;
+use crate::store::Source;
+
+/// Most bytes of a file that is read to be compared with what is known.
+const SMALL_BYTES: u64 = 64 << 20;
+
+/// What was recognised.
+pub(crate) struct Recognised {
+    /// How the source is arranged.
+    pub(crate) layout: Arrangement,
+    /// The same for people, in one line.
+    pub(crate) said: String,
+}
+
+/// A source whose arrangement is to be found out.
+pub(super) struct Unknown<'a> {
+    pub(super) listing: Listing,
+    pub(super) rules: &'a mut Rules,
+    pub(super) source: &'a dyn Source,
+    /// Name of the source, for messages.
+    pub(super) name: &'a str,
+    /// Whether the user says that it is arranged so: then what does not fit is refused, and not taken for something else.
+    pub(super) is_wanted: bool,
+}
+
+/// Reads a listing as what the user says it is, or as what it is recognised as where nobody says.
+pub(crate) fn scan_as(
+    listing: Listing,
+    mut rules: Rules,
+    layout: Option<Arrangement>,
+    source: &dyn Source,
+    name: &str,
+) -> Result<(Scan, Recognised)> {
+    let plain = rules.splits.is_empty() && rules.labels.is_none() && !rules.labels_unneeded;
+    let mut unknown = Unknown {
+        listing,
+        rules: &mut rules,
+        source,
+        name,
+        is_wanted: layout.is_some(),
+    };
+    // By the paths that the user sees; what is renamed is filtered once more, by those that count.
+    let exclude = &unknown.rules.exclude;
+    let is_left_out = |dir: &Dir| excluded(exclude, &dir.path);
+    let tries = match layout {
+        None if plain => &[Arrangement::Kaggle, Arrangement::Imagenet][..],
+        None => &[],
+        Some(Arrangement::Kaggle) => &[Arrangement::Kaggle],
+        Some(Arrangement::Imagenet) => &[Arrangement::Imagenet],
+        Some(_) => &[],
+    };
+    if !tries.is_empty() {
+        let dirs = &mut unknown.listing.dirs;
+        unknown.rules.left_out_before = dirs
+            .iter()
+            .filter(|dir| is_left_out(dir))
+            .map(|dir| dir.len() as u64)
+            .sum();
+        dirs.retain(|dir| !is_left_out(dir));
+    }
+    let mut recognised = None;
+    for layout in tries {
+        recognised = match layout {
+            Arrangement::Kaggle => kaggle::recognise(&mut unknown)?,
+            _ => imagenet::recognise(&mut unknown)?,
+        };
+        if recognised.is_some() {
+            break;
+        }
+    }
+    let listing = unknown.listing;
+    let recognised = recognised.unwrap_or_else(|| Recognised {
+        layout: layout.unwrap_or_default(),
+        said: match layout {
+            Some(Arrangement::Flat) => "flat: images without classes",
+            _ if rules.labels.is_some() => {
+                "ImageFolder, with a label file for images in no class directory"
+            }
+            _ => "ImageFolder: a directory a class",
+        }
+        .to_owned(),
+    });
+    Ok((scan(listing, &rules, name)?, recognised))
+}
+
+/// What the classes of a known dataset are called for people; empty for others.
+pub(crate) fn known_texts(layout: Arrangement, classes: &[String]) -> Vec<String> {
+    if !matches!(layout, Arrangement::Imagenet | Arrangement::Kaggle) {
+        return Vec::new();
+    }
+    let text = |class: &String| known::words(class).unwrap_or(class).to_owned();
+    classes.iter().map(text).collect()
+}
+
+impl Unknown<'_> {
+    /// What to say where the user says that it is something, and it is not.
+    pub(super) fn refusal(&self, what: impl std::fmt::Display) -> Error {
+        Error::source_data(format!("{}: {what}", self.name))
+    }
+
+    /// The content of a small file.
+    pub(super) fn read(&self, dir: &Dir, index: usize) -> Result<Vec<u8>> {
+        let (path, file) = (dir.path_of(index), dir.file(index));
+        if file.size > SMALL_BYTES {
+            return Err(self.refusal(format!(
+                "{path} has {} bytes, expected at most {SMALL_BYTES}: leave it out with `--exclude`",
+                file.size
+            )));
+        }
+        let field = Field {
+            name: "txt".to_owned(),
+            path,
+            size: file.size,
+            version: file.version(),
+        };
+        let buffer = self.source.start(&field).wait()?;
+        Ok(buffer.to_vec())
+    }
+
+    /// The files of this name, with their directories.
+    pub(super) fn files_named<'s>(
+        &'s self,
+        name: &'s [u8],
+    ) -> impl Iterator<Item = (&'s Dir, usize)> {
+        let in_dir = move |dir: &'s Dir| {
+            let found = (0..dir.len()).filter(move |&i| dir.file(i).name == name);
+            found.map(move |i| (dir, i))
+        };
+        self.listing.dirs.iter().flat_map(in_dir)
+    }
+}
