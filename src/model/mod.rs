@@ -4,6 +4,7 @@
 //! source and no destination is touched here.
 
 pub mod counters;
+pub mod extent;
 pub mod history;
 pub mod limits;
 pub mod listing;

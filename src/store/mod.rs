@@ -4,6 +4,7 @@
 //! a dataset is, nobody in this folder knows. A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this
 //! folder opens a file or a socket.
 
+mod archive;
 mod local;
 mod parallel;
 mod ranges;
@@ -22,8 +23,9 @@ use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::model::listing::Listing;
-use crate::model::sample::Field;
+use crate::model::sample::{Field, FilePath, Version};
 
+pub use archive::{LeftOut, counted_directory};
 pub use parallel::at_once;
 pub use ranges::{PIECE_BYTES, Ranges};
 pub use s3::{Network, S3Options};
@@ -66,6 +68,40 @@ pub trait Source: fmt::Display + Send + Sync {
 
     /// Bytes to be read ahead by one who is to lose no time on large files.
     fn window_bytes(&self) -> u64;
+
+    /// Length and state of one file below the root, without listing what lies around it; `None` if there is no such file.
+    fn look(&self, name: &FilePath) -> Result<Option<(u64, Version)>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Opens a listed file for many small reads, each of which waits; `None` where one that waits costs much more than many bytes, so that
+    /// [`Source::part`], started ahead, is the better way.
+    fn open(&self, field: &Field) -> Result<Option<Box<dyn Positioned>>> {
+        let _ = field;
+        Ok(None)
+    }
+
+    /// What the last listing found by walking through archives, to be given to [`Source::recall`] of whoever lists the same source again; empty
+    /// where there was none.
+    fn walks(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Takes what [`Source::walks`] was after an earlier listing: what did not change since need not be walked through again. It may be damaged, or
+    /// of another source.
+    fn recall(&self, walks: Vec<u8>) {
+        let _ = walks;
+    }
+}
+
+/// A file that is read at any place.
+pub trait Positioned: Send + Sync {
+    /// Fills `room` with the bytes from `offset` on.
+    fn read_at(&self, offset: u64, room: &mut [u8]) -> Result<()>;
+
+    /// Refuses a file that was written to since it was listed, with [`crate::base::error::Kind::Source`].
+    fn check(&self) -> Result<()>;
 }
 
 /// The checksum that a store has of an object's content, said without sending that content.
@@ -207,6 +243,8 @@ pub struct Access {
     pub network: Network,
     /// How what is written is laid out.
     pub layout: Layout,
+    /// Which archives of a source need not be opened.
+    pub left_out: LeftOut,
     /// Counts requests that had to be made again.
     pub counters: Arc<Counters>,
     /// Says when to stop.
@@ -218,10 +256,13 @@ pub struct Access {
 
 /// Opens the source at a path or `s3://` location.
 pub fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
-    Ok(match scheme(location)? {
-        None => Box::new(local::LocalSource::open(location, access)?),
-        Some(_) => Box::new(s3::S3Source::open(location, access)?),
-    })
+    let plain = |location: &str| -> Result<Box<dyn Source>> {
+        Ok(match scheme(location)? {
+            None => Box::new(local::LocalSource::open(location, access)?),
+            Some(_) => Box::new(s3::S3Source::open(location, access)?),
+        })
+    };
+    archive::open(location, access, &plain)
 }
 
 /// Opens the destination at a path or `s3://` location; it need not exist yet.
