@@ -288,7 +288,9 @@ impl Dir {
                 _ => return false,
             },
             Version::Member(member) => {
-                let archive = self.archive.get_or_insert_with(|| Arc::clone(&member.archive));
+                let archive = self
+                    .archive
+                    .get_or_insert_with(|| Arc::clone(&member.archive));
                 return *archive == member.archive && self.push_member(name, size, &member.extent);
             }
         };

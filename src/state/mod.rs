@@ -11,3 +11,4 @@ pub mod published;
 pub mod refusals;
 pub mod samples;
 pub mod storing;
+pub(crate) mod walks;

@@ -7,6 +7,8 @@ mod support;
 
 // What is refused as a source or destination, and what odd names become.
 mod scan;
+// Tars and zips as directories: the same shards, whatever they are packed in.
+mod archives;
 // A source that changes between planning and packing, and destinations that cannot take the data.
 mod store;
 // Disks that containers share, mounts that lose their server, links that are turned.

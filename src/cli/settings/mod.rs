@@ -9,6 +9,7 @@ mod verbs;
 
 pub(crate) use planning::planning;
 pub use planning::{Files, Planning};
+pub(crate) use recipe::left_out;
 pub use recipe::rules_of;
 pub use running::{Running, deadline};
 pub(crate) use running::{now, progress_file, running};

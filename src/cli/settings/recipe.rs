@@ -15,7 +15,8 @@ use crate::model::problems::Problems;
 use crate::model::recipe::{Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::model::sample::SourcePath;
 use crate::publish::readers::check_reader;
-use crate::source::rules::Rules;
+use crate::source::rules::{Rules, excluded};
+use crate::store::LeftOut;
 
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;
@@ -34,6 +35,16 @@ pub fn rules_of(recipe: &Recipe) -> Result<Rules> {
         problems: Problems::default(),
         limits: recipe.layout().limits(),
     })
+}
+
+/// Which archives of the source need not be opened, by the same globs.
+pub(crate) fn left_out(recipe: &Recipe) -> Result<LeftOut> {
+    if recipe.exclude.is_empty() {
+        return Ok(LeftOut::default());
+    }
+    let exclude = globs("--exclude", &recipe.exclude)?;
+    let rule = recipe.exclude.join("\n");
+    Ok(LeftOut::new(rule, move |path| excluded(&exclude, path)))
 }
 
 /// Reads `none`, `zstd[:LEVEL]` or `gzip[:LEVEL]`.

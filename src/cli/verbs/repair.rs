@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::origin::planned_source;
+use super::origin::{open_for, planned_source, recall_walks};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::units::counted;
 use crate::cli::settings::{Running, rules_of};
 use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::recipe::Recipe;
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
 use crate::source::scan::scan;
@@ -57,7 +58,11 @@ pub fn on(
     let mut outcome = RepairOutcome::default();
     let manifest = repair.manifest(&mut outcome)?;
     let report = repair.look(&manifest)?;
-    let files = SourceFiles::new(|| open_source(sink, source, running));
+    let files = SourceFiles::new(|| {
+        let source = open_source(sink, source, &manifest.recipe, running)?;
+        recall_walks(sink, source.as_ref())?;
+        Ok(source)
+    });
     if source.is_some() && !report.findings.is_empty() {
         // A source that was named and cannot be opened is a mistake, not a loss.
         files.get()?;
@@ -80,6 +85,7 @@ pub fn on(
 fn open_source(
     sink: &dyn Sink,
     location: Option<&str>,
+    recipe: &Recipe,
     running: &Running,
 ) -> Result<Box<dyn Source>> {
     let planned = || match unless_damaged(claimed(sink))?.flatten() {
@@ -91,7 +97,7 @@ fn open_source(
         None => planned()?,
     };
     match location {
-        Some(location) => store::source(&location, &running.access),
+        Some(location) => open_for(&location, recipe, running),
         None => Err(Error::usage(
             "only the source has what is lost: add `--source SRC`",
         )),

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::origin::{open_for, recall_walks};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
@@ -109,12 +110,16 @@ pub fn run(
         require(sink.as_ref())?;
     }
     let source = source
-        .map(|location| store::source(location, &running.access))
+        .map(|location| match &manifest {
+            Some(manifest) => open_for(location, &manifest.recipe, running),
+            None => store::source(location, &running.access),
+        })
         .transpose()?;
     let scan = match (&source, &manifest) {
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
             let rules = rules_of(&manifest.recipe)?;
+            recall_walks(sink.as_ref(), source.as_ref())?;
             Some(scan(source.list()?, &rules, &source.to_string())?)
         }
         _ => None,

@@ -54,15 +54,17 @@ pub(super) fn check_size(bytes: u64) -> Result<(), String> {
 }
 
 fn unpack(source: &Arc<dyn Source>, archive: &Field, method: Method) -> Result<Vec<u8>> {
-    check_size(archive.size).map_err(|what| Error::source_data(format!("{}{what}", archive.path)))?;
+    check_size(archive.size)
+        .map_err(|what| Error::source_data(format!("{}{what}", archive.path)))?;
     let packed = Parts::new(Arc::clone(source), archive.clone(), 0, archive.size);
     let mut content = Vec::new();
     let read = match method {
-        Method::Zstd => zstd::stream::Decoder::with_buffer(BufReader::new(packed))
-            .and_then(|mut unpacker| {
+        Method::Zstd => {
+            zstd::stream::Decoder::with_buffer(BufReader::new(packed)).and_then(|mut unpacker| {
                 unpacker.window_log_max(WINDOW_LOG_MAX)?;
                 unpacker.take(UNPACKED_BYTES + 1).read_to_end(&mut content)
-            }),
+            })
+        }
         _ => {
             let unpacker = MultiGzDecoder::new(BufReader::new(packed));
             unpacker.take(UNPACKED_BYTES + 1).read_to_end(&mut content)

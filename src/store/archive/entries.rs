@@ -213,7 +213,8 @@ impl<'a> Entries<'a> {
             let end = begin + part.len();
             if part.starts_with(b".") {
                 let whole = end == clean.len();
-                let new = (whole && !is_directory) || self.hidden_dirs.insert(clean[..end].to_vec());
+                let new =
+                    (whole && !is_directory) || self.hidden_dirs.insert(clean[..end].to_vec());
                 self.hidden += u64::from(new);
                 return None;
             }
@@ -261,7 +262,9 @@ impl<'a> Entries<'a> {
         let packed_here = !(lower.ends_with(b".tar") || is_zip) || extent.method == Method::Deflate;
         let packed_around = is_zip && extent.method != Method::Stored;
         if packed_here || packed_around {
-            let what = format!(": a compressed archive inside of an archive, at {header}: unpack one of them");
+            let what = format!(
+                ": a compressed archive inside of an archive, at {header}: unpack one of them"
+            );
             return self.problem(path, &what);
         }
         (self.nested)(Nested {
@@ -332,7 +335,10 @@ impl<'a> Entries<'a> {
                 let is_archive = archive_stem(name).is_some();
                 match file.filter(|_| !is_archive) {
                     Some((size, extent)) if self.dirs[number].push_member(name, size, &extent) => {}
-                    _ => self.problem(&link.path, &format!(": a link that cannot be followed, at {}", link.header)),
+                    _ => self.problem(
+                        &link.path,
+                        &format!(": a link that cannot be followed, at {}", link.header),
+                    ),
                 }
             }
             self.sort();

@@ -50,12 +50,16 @@ pub(super) fn member(at: &mut dyn At, begin: u64, end: u64) -> Result<Option<Mem
         if block.iter().all(|&b| b == 0) {
             return match offset == begin {
                 true => Ok(None),
-                false => Err(Stop::Bad(format!("an extended header belongs to nothing, at {begin}"))),
+                false => Err(Stop::Bad(format!(
+                    "an extended header belongs to nothing, at {begin}"
+                ))),
             };
         }
         let header = Header::from_byte_slice(&block);
         if !is_header(header) {
-            return Err(Stop::Bad(format!("no tar header where one must be, at {offset}")));
+            return Err(Stop::Bad(format!(
+                "no tar header where one must be, at {offset}"
+            )));
         }
         let bytes = header.entry_size().map_err(|error| {
             Stop::Bad(format!("a header without a length ({error}), at {offset}"))
@@ -108,7 +112,8 @@ impl Extended {
                 b"size" => {
                     let digits = std::str::from_utf8(value).ok();
                     let number = digits.and_then(|digits| digits.parse().ok());
-                    self.bytes = Some(number.ok_or_else(|| bad("with a length that is no number"))?);
+                    self.bytes =
+                        Some(number.ok_or_else(|| bad("with a length that is no number"))?);
                 }
                 _ => self.sparse |= sparse,
             }

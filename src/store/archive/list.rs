@@ -298,7 +298,9 @@ fn walk_one(
     if let Some(path) = too_deep.take() {
         let what = format!(": more than {DEPTH} archives in each other");
         let path = SourcePath::new(without_mark(&path));
-        found.problems.push(Problem::new(ProblemKind::Archive, path, what));
+        found
+            .problems
+            .push(Problem::new(ProblemKind::Archive, path, what));
     }
     match walked {
         Ok(()) => {}
@@ -328,15 +330,18 @@ fn through(
 ) -> Result<(), Stop> {
     let range = walk.begin..walk.begin.saturating_add(walk.bytes);
     if walk.method != Method::Stored {
-        check_size(outer.field.size).map_err(|what| Stop::Bad(what.trim_start_matches(": ").to_owned()))?;
-        let walked = source.unpacked.with(&source.inner, &outer.field, walk.method, |content| {
-            let end = range.end.min(content.len() as u64);
-            let range = match walk.depth {
-                1 => 0..content.len() as u64,
-                _ => range.start.min(end)..end,
-            };
-            tar::walk(&mut &content[..], range, walk.method, entries)
-        });
+        check_size(outer.field.size)
+            .map_err(|what| Stop::Bad(what.trim_start_matches(": ").to_owned()))?;
+        let walked = source
+            .unpacked
+            .with(&source.inner, &outer.field, walk.method, |content| {
+                let end = range.end.min(content.len() as u64);
+                let range = match walk.depth {
+                    1 => 0..content.len() as u64,
+                    _ => range.start.min(end)..end,
+                };
+                tar::walk(&mut &content[..], range, walk.method, entries)
+            });
         // What does not unpack is told with all else that is wrong.
         return walked.unwrap_or_else(|error| match error.kind() {
             crate::base::error::Kind::Source => Err(Stop::Bad(error.to_string())),
@@ -349,7 +354,12 @@ fn through(
     };
     let mut at = window()?;
     match walk.name.to_ascii_lowercase().ends_with(b".zip") {
-        true => zip::walk(&mut window()?, &mut at as &mut dyn At, range.clone(), entries)?,
+        true => zip::walk(
+            &mut window()?,
+            &mut at as &mut dyn At,
+            range.clone(),
+            entries,
+        )?,
         false => tar::walk(&mut at, range.clone(), Method::Stored, entries)?,
     }
     Ok(at.check()?)

@@ -130,12 +130,16 @@ impl Reading {
                     let read = read.and_then(|buffer| self.summed(buffer));
                     self.told(read)
                 }),
-            Method::Deflate if self.whole && self.size <= STREAM_ABOVE_BYTES && self.extent.bytes > 0 => inner
-                .part(&archive, self.extent.offset, self.extent.bytes)
-                .then(move |read| {
-                    let read = read.and_then(|packed| self.inflated(&packed));
-                    self.told(read)
-                }),
+            Method::Deflate
+                if self.whole && self.size <= STREAM_ABOVE_BYTES && self.extent.bytes > 0 =>
+            {
+                inner
+                    .part(&archive, self.extent.offset, self.extent.bytes)
+                    .then(move |read| {
+                        let read = read.and_then(|packed| self.inflated(&packed));
+                        self.told(read)
+                    })
+            }
             Method::Deflate => Pending::later(move || {
                 let read = self.inflated_on();
                 self.told(read)
@@ -150,7 +154,10 @@ impl Reading {
     /// The result, with the archive, the member and its place in the words of an error.
     fn told(&self, read: Result<Buffer>) -> Result<Buffer> {
         read.map_err(|error| match error.kind() {
-            Kind::Source => error.within(format!("{}, at {} of its archive", self.member, self.extent.offset)),
+            Kind::Source => error.within(format!(
+                "{}, at {} of its archive",
+                self.member, self.extent.offset
+            )),
             _ => error,
         })
     }
@@ -167,7 +174,11 @@ impl Reading {
         if self.length == self.size {
             return check_crc32(buffer.crc32, self.extent.crc32).map(|()| buffer);
         }
-        let mut sums = self.readers.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = self
+            .readers
+            .sums
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let before = match self.offset {
             0 => Some((0, crc32fast::Hasher::new())),
             _ => sums.remove(&self.key()),
@@ -180,10 +191,15 @@ impl Reading {
             sums.insert(self.key(), (at, sum));
             return Ok(buffer);
         }
-        sum.combine(&crc32fast::Hasher::new_with_initial_len(buffer.crc32, self.length));
+        sum.combine(&crc32fast::Hasher::new_with_initial_len(
+            buffer.crc32,
+            self.length,
+        ));
         match at + self.length == self.size {
             true => check_crc32(sum.finalize(), self.extent.crc32)?,
-            false if sums.len() < REMEMBERED => _ = sums.insert(self.key(), (at + self.length, sum)),
+            false if sums.len() < REMEMBERED => {
+                _ = sums.insert(self.key(), (at + self.length, sum))
+            }
             false => {}
         }
         Ok(buffer)
@@ -209,7 +225,12 @@ impl Reading {
 
     /// A part of a packed member: going on where the part before ended, or from the beginning.
     fn inflated_on(&self) -> Result<Buffer> {
-        let inflaters = || self.readers.inflaters.lock().unwrap_or_else(PoisonError::into_inner);
+        let inflaters = || {
+            self.readers
+                .inflaters
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         let before = inflaters().remove(&self.key());
         let mut inflater = match before {
             Some(inflater) if inflater.at == self.offset => inflater,
@@ -248,7 +269,9 @@ impl Reading {
             buffer.sum();
             Some(buffer)
         };
-        let copied = self.unpacked.with(&self.inner, &self.archive, method, copy)?;
+        let copied = self
+            .unpacked
+            .with(&self.inner, &self.archive, method, copy)?;
         copied.ok_or_else(|| {
             Error::source_data("the archive unpacks to less than planned: make a new plan")
         })

@@ -26,7 +26,10 @@ pub(super) fn walk(
         let header = offset;
         offset = member.next;
         if member.path.len() > NAME_BYTES {
-            return Err(Stop::Bad(format!("a name of {} bytes, at {header}", member.path.len())));
+            return Err(Stop::Bad(format!(
+                "a name of {} bytes, at {header}",
+                member.path.len()
+            )));
         }
         let is_directory = member.kind.is_dir() || is_old_directory(&member.kind, &member.path);
         let extent = Extent {
@@ -43,11 +46,17 @@ pub(super) fn walk(
             EntryType::Link => entries.link(&member.path, &member.target, true, header),
             EntryType::Symlink => entries.link(&member.path, &member.target, false, header),
             EntryType::GNUSparse => entries.special(&member.path, "is sparse", header),
-            EntryType::Char | EntryType::Block => entries.special(&member.path, "is a device", header),
+            EntryType::Char | EntryType::Block => {
+                entries.special(&member.path, "is a device", header)
+            }
             EntryType::Fifo => entries.special(&member.path, "is a pipe", header),
             kind => {
                 let letter = char::from(kind.as_byte()).escape_default();
-                entries.special(&member.path, &format!("is of the unknown type `{letter}`"), header);
+                entries.special(
+                    &member.path,
+                    &format!("is of the unknown type `{letter}`"),
+                    header,
+                );
             }
         }
         entries.check()?;

@@ -161,20 +161,31 @@ impl Ranges {
         let first = self.started.is_empty() && self.hop.is_none();
         if !first {
             // Of the last few hops; one long file among many small ones does not end the stream.
-            self.hop = Some(self.hop.map_or(hop, |before| (before * 3 + hop.min(1 << 40)) / 4));
+            self.hop = Some(
+                self.hop
+                    .map_or(hop, |before| (before * 3 + hop.min(1 << 40)) / 4),
+            );
         }
         let streams = self.hop.is_some_and(|hop| hop <= NEAR_BYTES);
         let mut done = 0;
         while done < room.len() {
             let at = offset + done as u64;
-            while self.started.front().is_some_and(|range| range.begin + range.bytes <= at) {
+            while self
+                .started
+                .front()
+                .is_some_and(|range| range.begin + range.bytes <= at)
+            {
                 self.started.pop_front();
             }
             if self.started.front().is_none_or(|range| range.begin > at) {
                 self.started.clear();
                 let wanted = (room.len() - done) as u64;
                 let bytes = if streams { CHUNK_BYTES } else { FAR_BYTES };
-                self.start(at, bytes.max(wanted).min(end.saturating_sub(at)).max(1), start)?;
+                self.start(
+                    at,
+                    bytes.max(wanted).min(end.saturating_sub(at)).max(1),
+                    start,
+                )?;
             }
             if streams {
                 self.top_up(end, start)?;
@@ -261,7 +272,11 @@ mod tests {
         for place in places {
             let mut room = [0; 512];
             ranges.read(place, &mut room, end, &start).unwrap();
-            assert!(room.iter().enumerate().all(|(i, &b)| b == (place + i as u64) as u8));
+            assert!(
+                room.iter()
+                    .enumerate()
+                    .all(|(i, &b)| b == (place + i as u64) as u8)
+            );
         }
         asked.into_inner()
     }

@@ -61,7 +61,10 @@ pub(super) fn walk(
     let zip = located.map_err(|(_, error)| of_the_library(error))?;
     let mut buffer = vec![0; rawzip::MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
     let mut records = zip.entries(&mut buffer);
-    let end = range.start.saturating_add(zip.directory_offset()).min(range.end);
+    let end = range
+        .start
+        .saturating_add(zip.directory_offset())
+        .min(range.end);
     let mut taken: Vec<(u64, u64)> = Vec::new();
     while let Some(record) = records.next_entry().map_err(of_the_library)? {
         let begin = range.start.saturating_add(record.local_header_offset());
@@ -73,7 +76,9 @@ pub(super) fn walk(
     let (said, found) = (zip.entries_hint(), taken.len() as u64);
     // Programs that know no zip64 count to 65,535 and begin again.
     if said != found && (said > 0xFFFF || said != found & 0xFFFF) {
-        return Err(Stop::Bad(format!("its directory has {found} entries and says {said}")));
+        return Err(Stop::Bad(format!(
+            "its directory has {found} entries and says {said}"
+        )));
     }
     overlapping(taken)
 }
@@ -101,7 +106,9 @@ fn member(
     let method = match record.compression_method() {
         CompressionMethod::STORE if content.bytes == size => Method::Stored,
         // Deflate makes nothing much longer; what is, is no content.
-        CompressionMethod::DEFLATE if content.bytes <= size.saturating_mul(2).saturating_add(1024) => {
+        CompressionMethod::DEFLATE
+            if content.bytes <= size.saturating_mul(2).saturating_add(1024) =>
+        {
             Method::Deflate
         }
         CompressionMethod::STORE | CompressionMethod::DEFLATE => {
@@ -109,7 +116,8 @@ fn member(
         }
         other => {
             let number = other.as_u16();
-            let what = format!("is packed by method {number}, only `stored` and `deflate` are read");
+            let what =
+                format!("is packed by method {number}, only `stored` and `deflate` are read");
             return entries.special(path, &what, header);
         }
     };
@@ -132,7 +140,9 @@ fn content(
     }
     let fixed = LOCAL_BYTES + name.len();
     if end.saturating_sub(begin) < fixed as u64 {
-        return Err(bad("the directory says it lies where nothing is left of the archive"));
+        return Err(bad(
+            "the directory says it lies where nothing is left of the archive",
+        ));
     }
     let mut header = vec![0; fixed];
     local.read(begin, &mut header)?;
@@ -153,7 +163,9 @@ fn content(
             && is(long(22), record.uncompressed_size_hint()));
     let same_secret = (flags & 1 != 0) == record.flags().is_encrypted();
     if !(same_name && same_method && same_content && same_secret) {
-        return Err(bad("the directory and the header before the content say different things"));
+        return Err(bad(
+            "the directory and the header before the content say different things",
+        ));
     }
     let offset = begin + fixed as u64 + u64::from(short(28));
     match offset.checked_add(packed) {

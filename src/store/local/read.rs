@@ -106,9 +106,9 @@ impl Opened {
 
 impl Positioned for Opened {
     fn read_at(&self, offset: u64, room: &mut [u8]) -> Result<()> {
-        let read = self.steps.read("read", &self.path, || {
-            self.file.read_exact_at(room, offset)
-        });
+        let read = self
+            .steps
+            .read("read", &self.path, || self.file.read_exact_at(room, offset));
         read.or_else(|error| match error.kind() {
             // The file ends before it was to: whether it changed says the rest.
             io::ErrorKind::UnexpectedEof => {
