@@ -82,16 +82,16 @@ pub trait Source: fmt::Display + Send + Sync {
         Ok(None)
     }
 
-    /// What the last listing found by walking through archives, to be given to [`Source::recall`] of whoever lists the same source again; empty
-    /// where there was none.
-    fn walks(&self) -> Vec<u8> {
-        Vec::new()
+    /// The same as [`Source::list`] where the source was listed before: `walks` gives what [`Source::walks`] was then, and what did not change
+    /// since is not walked through again. That may be damaged, or of another source; it is asked for only if there are archives.
+    fn list_again(&self, walks: &dyn Fn() -> Result<Vec<u8>>) -> Result<Listing> {
+        let _ = walks;
+        self.list()
     }
 
-    /// Takes what [`Source::walks`] was after an earlier listing: what did not change since need not be walked through again. It may be damaged, or
-    /// of another source.
-    fn recall(&self, walks: Vec<u8>) {
-        let _ = walks;
+    /// What the last listing found by walking through archives; empty where there was none.
+    fn walks(&self) -> Vec<u8> {
+        Vec::new()
     }
 }
 
@@ -300,6 +300,7 @@ fn scheme(location: &str) -> Result<Option<&str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_fixtures::archives::{Dialect, Tar, ZipOptions, gzip, zip};
     use shardpack_fixtures::s3_server::{self, Server};
 
     fn access(fsync: bool) -> Access {
@@ -447,6 +448,57 @@ mod tests {
             ..field
         };
         refused(source.start(&gone).wait().unwrap_err(), "c/gone.jpg");
+    }
+
+    /// An archive of each sort, with this content as `c/a.jpg`.
+    fn archives(content: &[u8]) -> [(&'static str, Vec<u8>); 6] {
+        let mut tar = Tar::new(Dialect::Gnu);
+        let tar = tar.directory("c").file("c/a.jpg", content).finish();
+        let zipped = |deflated| {
+            let options = ZipOptions {
+                deflated,
+                ..ZipOptions::default()
+            };
+            zip(&[("c/", b""), ("c/a.jpg", content)], options)
+        };
+        let zstd = zstd::encode_all(&tar[..], 1).unwrap();
+        [
+            ("x.tar.gz", gzip(&tar)),
+            ("x.tgz", gzip(&tar)),
+            ("x.tar.zst", zstd),
+            ("x.tar", tar),
+            ("stored.zip", zipped(false)),
+            ("deflated.zip", zipped(true)),
+        ]
+    }
+
+    #[test]
+    fn an_archive_on_a_disk_keeps_the_contract() {
+        let before = archives(b"0123456789");
+        for ((name, content), (_, after)) in before.iter().zip(archives(b"0123456789+")) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let source = source(path.to_str().unwrap(), &access(false)).unwrap();
+            source_contract(source.as_ref(), b"0123456789", &|| {
+                std::fs::write(&path, &after).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn an_archive_in_a_bucket_keeps_the_contract() {
+        let server = server();
+        let before = archives(b"0123456789");
+        for ((name, content), (_, after)) in before.iter().zip(archives(b"0123456789+")) {
+            let key = format!("sets/{name}");
+            server.put(&key, content.clone());
+            let location = format!("s3://bucket/{key}");
+            let source = source(&location, &s3(&server)).unwrap();
+            source_contract(source.as_ref(), b"0123456789", &|| {
+                server.put(&key, after.clone());
+            });
+        }
     }
 
     #[test]

@@ -25,6 +25,9 @@ use shardpack::state::samples::samples;
 use shardpack::store::{self, Access, S3Options};
 use shardpack::upkeep::adopt::walk_foreign;
 
+#[path = "archive.rs"]
+mod archive;
+
 /// Most that anything here may unpack to.
 const MOST_BYTES: u64 = 1 << 20;
 /// What a decoder of images may allocate.
@@ -40,7 +43,8 @@ const GZIP: Compression = Compression::Gzip { level: 6 };
 pub(crate) type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub(crate) const TARGETS: [(&str, Target); 10] = [
+pub(crate) const TARGETS: [(&str, Target); 11] = [
+    ("archive", archive::archive),
     ("frames", frames),
     ("image", image),
     ("index", index),

@@ -63,6 +63,8 @@ mod later;
 mod fuzz;
 // Datasets and sources that were made to harm.
 mod hostile;
+// The same of archives.
+mod hostile_archives;
 // Sources that vanish, and long lists of what is at fault.
 mod vanish;
 // Every format and compression, reader indexes, and shards of others.

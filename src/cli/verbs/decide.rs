@@ -76,10 +76,7 @@ pub(super) fn decide(
     // Before the source is listed: who claims the next generation has seen it later than the one before.
     let destination = Destination::look(sink)?;
     let newest = destination.newest.as_ref().map(|newest| newest.id.clone());
-    if let Some(id) = &newest {
-        walks::recall(sink, id, source)?;
-    }
-    let listing = source.list();
+    let listing = walks::list_again(sink, newest.as_deref(), source);
     let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);

@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Result, unless_damaged};
 use crate::cli::settings::{Planning, Running, left_out};
+use crate::model::listing::Listing;
 use crate::model::recipe::Recipe;
 use crate::state::claims::{claimed, generations};
 use crate::state::names::source_name;
@@ -37,12 +38,10 @@ pub(super) fn open_for(
     store::source(location, &access)
 }
 
-/// Has a source that is to be listed know again what was in its archives when the destination's newest plan was made.
-pub(super) fn recall_walks(sink: &dyn Sink, source: &dyn Source) -> Result<()> {
-    match unless_damaged(claimed(sink))?.flatten() {
-        Some(id) => walks::recall(sink, &id, source),
-        None => Ok(()),
-    }
+/// Lists a source that the destination was made from.
+pub(super) fn list_again(sink: &dyn Sink, source: &dyn Source) -> Result<Listing> {
+    let id = unless_damaged(claimed(sink))?.flatten();
+    walks::list_again(sink, id.as_deref(), source)
 }
 
 /// The error of a source that cannot be opened or listed.

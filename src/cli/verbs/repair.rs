@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::origin::{open_for, planned_source, recall_walks};
+use super::origin::{list_again, open_for, planned_source};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::units::counted;
@@ -60,8 +60,8 @@ pub fn on(
     let report = repair.look(&manifest)?;
     let files = SourceFiles::new(|| {
         let source = open_source(sink, source, &manifest.recipe, running)?;
-        recall_walks(sink, source.as_ref())?;
-        Ok(source)
+        let listing = list_again(sink, source.as_ref())?;
+        Ok((source, listing))
     });
     if source.is_some() && !report.findings.is_empty() {
         // A source that was named and cannot be opened is a mistake, not a loss.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::origin::{open_for, recall_walks};
+use super::origin::{list_again, open_for};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
@@ -119,8 +119,8 @@ pub fn run(
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
             let rules = rules_of(&manifest.recipe)?;
-            recall_walks(sink.as_ref(), source.as_ref())?;
-            Some(scan(source.list()?, &rules, &source.to_string())?)
+            let listing = list_again(sink.as_ref(), source.as_ref())?;
+            Some(scan(listing, &rules, &source.to_string())?)
         }
         _ => None,
     };

@@ -3,20 +3,36 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::compressed::check_size;
+use super::compressed::{Unpacked, check_size};
 use super::entries::{Entries, Found, Nested, Place, below};
-use super::source::ArchiveSource;
+use super::left_out::LeftOut;
 use super::walks::Walks;
 use super::window::{At, Window};
 use super::{DEPTH, Stop, tar, zip};
 use crate::base::error::{Error, Result};
+use crate::base::signal::Stop as RunStop;
+use crate::model::counters::Counters;
 use crate::model::extent::Method;
 use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::model::sample::{Archive, Field, FilePath, SourcePath, Version, split_extension};
+use crate::store::Source;
 
 /// Archives walked through at once: on a disk whose every read may be slow, and over a network, where each holds some MiB.
 const WALKS_ON_DISK: usize = 32;
 const WALKS_OVER_NETWORK: usize = 8;
+
+/// What it takes to list a source.
+pub(super) struct Lister<'a> {
+    pub(super) inner: &'a Arc<dyn Source>,
+    /// The source as it was given, for messages.
+    pub(super) location: &'a str,
+    /// The archive that is the source.
+    pub(super) lone: Option<&'a FilePath>,
+    pub(super) left_out: &'a LeftOut,
+    pub(super) counters: &'a Counters,
+    pub(super) stop: &'a RunStop,
+    pub(super) unpacked: &'a Unpacked,
+}
 
 /// A file of the inner source that is an archive.
 struct Outer {
@@ -46,21 +62,25 @@ struct Work {
     failed: Option<Error>,
 }
 
-/// Adds to `listing` what is in the archives among its files, or in the one that is the source.
-pub(super) fn list(source: &ArchiveSource) -> Result<Listing> {
-    let mut listing = match &source.lone {
+/// Lists the inner source, with what is in the archives among its files, or in the one that is the source. `known` gives what is known of them
+/// from before, if there are any; it comes back with what was found.
+pub(super) fn list(
+    source: &Lister<'_>,
+    known: &mut dyn FnMut() -> Result<Walks>,
+) -> Result<(Listing, Walks)> {
+    let mut listing = match source.lone {
         None => source.inner.list()?,
         Some(_) => Listing::default(),
     };
-    let outers = match &source.lone {
+    let outers = match source.lone {
         None => take_archives(source, &mut listing),
         Some(name) => vec![lone(source, name)?],
     };
+    let mut kept = Walks::default();
     if outers.is_empty() {
-        return Ok(listing);
+        return Ok((listing, kept));
     }
-    let mut walks = source.walks();
-    let (mut before, mut kept) = (std::mem::take(&mut *walks), Walks::default());
+    let mut before = known()?;
     let rule = source.left_out.rule();
     let mut found: Vec<Option<Found>> = Vec::new();
     for outer in &outers {
@@ -83,19 +103,19 @@ pub(super) fn list(source: &ArchiveSource) -> Result<Listing> {
         listing.problems.extend(found.problems);
         listing.dirs.extend(found.dirs);
     }
-    *walks = kept;
     listing
         .dirs
         .sort_by(|a, b| (&a.path, &a.opened_at).cmp(&(&b.path, &b.opened_at)));
     collisions(&mut listing);
-    Ok(listing)
+    Ok((listing, kept))
 }
 
 /// The archive that the source is.
-fn lone(source: &ArchiveSource, name: &FilePath) -> Result<Outer> {
+fn lone(source: &Lister<'_>, name: &FilePath) -> Result<Outer> {
     let found = source.inner.look(name)?;
     let (size, version) = found.ok_or_else(|| {
-        Error::source_data(format!("{source}: the archive vanished: run again")).of_absent_place()
+        let location = source.location;
+        Error::source_data(format!("{location}: the archive vanished: run again")).of_absent_place()
     })?;
     let archive = Archive {
         prefix_bytes: 0,
@@ -123,7 +143,7 @@ fn field(path: FilePath, size: u64, version: Version) -> Field {
 }
 
 /// Takes the archives from among the files of a listing. One that nobody wants stays a file, or is all of a directory that nobody wants.
-fn take_archives(source: &ArchiveSource, listing: &mut Listing) -> Vec<Outer> {
+fn take_archives(source: &Lister<'_>, listing: &mut Listing) -> Vec<Outer> {
     let mut outers = Vec::new();
     let mut unopened = Vec::new();
     for dir in &mut listing.dirs {
@@ -173,11 +193,7 @@ fn take_archives(source: &ArchiveSource, listing: &mut Listing) -> Vec<Outer> {
 }
 
 /// Walks through the archives that are not known, and all that are in them.
-fn walk_all(
-    source: &ArchiveSource,
-    outers: &[Outer],
-    known: &[bool],
-) -> Result<Vec<(usize, Found)>> {
+fn walk_all(source: &Lister<'_>, outers: &[Outer], known: &[bool]) -> Result<Vec<(usize, Found)>> {
     let mut work = Work::default();
     for (number, outer) in outers.iter().enumerate().filter(|(n, _)| !known[*n]) {
         let name = outer.field.path.as_bytes();
@@ -223,7 +239,7 @@ fn lock(work: &(Mutex<Work>, Condvar)) -> MutexGuard<'_, Work> {
 }
 
 /// Walks through archives until there is none left and none to come.
-fn walk_on(source: &ArchiveSource, outers: &[Outer], work: &(Mutex<Work>, Condvar)) {
+fn walk_on(source: &Lister<'_>, outers: &[Outer], work: &(Mutex<Work>, Condvar)) {
     let mut state = lock(work);
     loop {
         if state.failed.is_some() {
@@ -264,12 +280,7 @@ fn method_of(name: &[u8]) -> Method {
 }
 
 /// Walks through one archive; `add` is shown those in it.
-fn walk_one(
-    source: &ArchiveSource,
-    outer: &Outer,
-    walk: &Walk,
-    add: &dyn Fn(Walk),
-) -> Result<Found> {
+fn walk_one(source: &Lister<'_>, outer: &Outer, walk: &Walk, add: &dyn Fn(Walk)) -> Result<Found> {
     let too_deep = std::cell::Cell::new(None);
     let nested = |nested: Nested| {
         if walk.depth >= DEPTH {
@@ -289,8 +300,8 @@ fn walk_one(
     let mut entries = Entries::new(
         &walk.place,
         &outer.archive,
-        &source.left_out,
-        &source.counters,
+        source.left_out,
+        source.counters,
         &nested,
     );
     let walked = through(source, outer, walk, &mut entries);
@@ -323,7 +334,7 @@ fn without_mark(path: &[u8]) -> &[u8] {
 
 /// Goes through the members of one archive.
 fn through(
-    source: &ArchiveSource,
+    source: &Lister<'_>,
     outer: &Outer,
     walk: &Walk,
     entries: &mut Entries<'_>,
@@ -334,7 +345,7 @@ fn through(
             .map_err(|what| Stop::Bad(what.trim_start_matches(": ").to_owned()))?;
         let walked = source
             .unpacked
-            .with(&source.inner, &outer.field, walk.method, |content| {
+            .with(source.inner, &outer.field, walk.method, |content| {
                 let end = range.end.min(content.len() as u64);
                 let range = match walk.depth {
                     1 => 0..content.len() as u64,
@@ -350,7 +361,7 @@ fn through(
     }
     let window = || {
         let (inner, field) = (source.inner.as_ref(), &outer.field);
-        Window::open(inner, field, range.end, &source.counters, &source.stop)
+        Window::open(inner, field, range.end, source.counters, source.stop)
     };
     let mut at = window()?;
     match walk.name.to_ascii_lowercase().ends_with(b".zip") {

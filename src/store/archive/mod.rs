@@ -91,6 +91,3 @@ impl From<Error> for Stop {
         Stop::Failed(error)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -144,8 +144,9 @@ impl Reading {
                 let read = self.inflated_on();
                 self.told(read)
             }),
-            Method::Gzip | Method::Zstd => Pending::later(move || {
-                let read = self.copied();
+            // What is held was read under the planned version; whether the file still has it is asked each time, as of any other.
+            Method::Gzip | Method::Zstd => inner.part(&archive, 0, 1).then(move |byte| {
+                let read = byte.and_then(|_| self.copied());
                 self.told(read)
             }),
         }
@@ -154,10 +155,10 @@ impl Reading {
     /// The result, with the archive, the member and its place in the words of an error.
     fn told(&self, read: Result<Buffer>) -> Result<Buffer> {
         read.map_err(|error| match error.kind() {
-            Kind::Source => error.within(format!(
-                "{}, at {} of its archive",
-                self.member, self.extent.offset
-            )),
+            Kind::Source => {
+                let (offset, archive) = (self.extent.offset, &self.archive.path);
+                error.within(format!("{}, at {offset} of {archive}", self.member))
+            }
             _ => error,
         })
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::compressed::Unpacked;
 use super::left_out::LeftOut;
-use super::list::list;
+use super::list::{Lister, list};
 use super::read::Readers;
 use super::walks::Walks;
 use crate::base::buffer::Buffer;
@@ -19,17 +19,17 @@ use crate::store::{Access, Positioned, Source};
 
 /// A store with the archives in it as directories, or one archive as all there is.
 pub(super) struct ArchiveSource {
-    pub(super) inner: Arc<dyn Source>,
+    inner: Arc<dyn Source>,
     /// As it was given.
     location: String,
     /// The archive that is the source, in the directory that `inner` is.
-    pub(super) lone: Option<FilePath>,
-    pub(super) left_out: LeftOut,
-    pub(super) counters: Arc<Counters>,
-    pub(super) stop: Stop,
-    pub(super) unpacked: Arc<Unpacked>,
+    lone: Option<FilePath>,
+    left_out: LeftOut,
+    counters: Arc<Counters>,
+    stop: Stop,
+    unpacked: Arc<Unpacked>,
     readers: Arc<Readers>,
-    /// What earlier walks found, and then what the last listing had of it and found itself.
+    /// What walks found, for the next listing.
     walks: Mutex<Walks>,
 }
 
@@ -53,7 +53,7 @@ impl ArchiveSource {
         }
     }
 
-    pub(super) fn walks(&self) -> MutexGuard<'_, Walks> {
+    fn last_walks(&self) -> MutexGuard<'_, Walks> {
         self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,30 @@ impl fmt::Display for ArchiveSource {
 
 impl Source for ArchiveSource {
     fn list(&self) -> Result<Listing> {
-        list(self)
+        self.list_again(&|| Ok(Vec::new()))
+    }
+
+    fn list_again(&self, walks: &dyn Fn() -> Result<Vec<u8>>) -> Result<Listing> {
+        let lister = Lister {
+            inner: &self.inner,
+            location: &self.location,
+            lone: self.lone.as_ref(),
+            left_out: &self.left_out,
+            counters: &self.counters,
+            stop: &self.stop,
+            unpacked: &self.unpacked,
+        };
+        let mut last = self.last_walks();
+        let mut known = || {
+            let last = std::mem::take(&mut *last);
+            Ok(match last.is_empty() {
+                true => Walks::decode(&walks()?),
+                false => last,
+            })
+        };
+        let (listing, found) = list(&lister, &mut known)?;
+        *last = found;
+        Ok(listing)
     }
 
     fn start(&self, field: &Field) -> Pending<Buffer> {
@@ -141,11 +164,7 @@ impl Source for ArchiveSource {
         self.inner.open(field)
     }
 
-    fn recall(&self, walks: Vec<u8>) {
-        *self.walks() = Walks::decode(&walks);
-    }
-
     fn walks(&self) -> Vec<u8> {
-        Self::walks(self).encode()
+        self.last_walks().encode()
     }
 }

@@ -57,6 +57,11 @@ impl Walks {
         Some(Self { frames })
     }
 
+    /// Whether nothing is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
     /// These as bytes, the same for the same walks.
     pub(super) fn encode(&self) -> Vec<u8> {
         if self.frames.is_empty() {

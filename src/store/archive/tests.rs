@@ -1,1 +1,0 @@
-//! The contract of a source, for archives.
