@@ -156,6 +156,13 @@ impl Error {
         self.kind
     }
 
+    /// The same error with an object's name put in front.
+    #[must_use]
+    pub(crate) fn within(mut self, what: impl fmt::Display) -> Self {
+        self.what = format!("{what}: {}", self.what);
+        self
+    }
+
     /// Says that the whole place is not there: a directory or bucket, not something in it.
     #[must_use]
     pub(crate) fn of_absent_place(mut self) -> Self {

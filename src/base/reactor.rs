@@ -116,6 +116,8 @@ enum By<T: Send + 'static> {
     Readers(Queued<T>),
     /// A network client.
     Network(oneshot::Receiver<Result<T>>),
+    /// Whoever waits, with what somebody else gives.
+    Then(Box<dyn FnOnce() -> Result<T> + Send>),
 }
 
 /// A promise and what it promises. Whoever made it sees by the promise's `closed` that nobody wants the value any more.
@@ -132,7 +134,18 @@ impl<T: Send + 'static> Pending<T> {
             By::Network(receiver) => receiver
                 .blocking_recv()
                 .unwrap_or_else(|_| Err(Error::failed("a request was given up"))),
+            By::Then(wait) => wait(),
         }
+    }
+
+    /// The same value after `work` was done on it, by whoever waits: `work` may wait itself.
+    pub(crate) fn then(self, work: impl FnOnce(Result<T>) -> Result<T> + Send + 'static) -> Self {
+        Self(By::Then(Box::new(move || work(self.wait()))))
+    }
+
+    /// A value that is made by whoever waits for it.
+    pub(crate) fn later(work: impl FnOnce() -> Result<T> + Send + 'static) -> Self {
+        Self(By::Then(Box::new(work)))
     }
 }
 
@@ -452,6 +465,19 @@ mod tests {
         let (unwanted, pending) = super::promise::<u8>();
         drop(pending);
         assert!(unwanted.is_closed());
+    }
+
+    #[test]
+    fn what_comes_after_work_is_done_by_whoever_waits() {
+        let (promise, pending) = promise();
+        promise.send(Ok(7)).unwrap();
+        let here = std::thread::current().id();
+        let doubled = pending.then(move |value| {
+            assert_eq!(std::thread::current().id(), here);
+            Ok(value? * 2)
+        });
+        assert_eq!(doubled.wait().unwrap(), 14);
+        assert_eq!(Pending::later(|| Ok(3)).wait().unwrap(), 3);
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! Planning must hold every name of the dataset at once and may cost about 150 bytes a sample, so nothing here
 //! is a `String` or a `PathBuf` of its own. No rule about images or classes belongs here.
 
+use std::sync::Arc;
+
+use crate::model::extent::Extent;
 use crate::model::offenders::{NAMED, and_more};
-use crate::model::sample::{FilePath, SourcePath, Version};
+use crate::model::sample::{Archive, FilePath, Member, SourcePath, Version};
 
 /// Everything a source holds below its root.
 #[derive(Debug, Default)]
@@ -29,6 +32,8 @@ impl Listing {
 pub(crate) enum ProblemKind {
     /// A file or directory that cannot be read.
     Unreadable,
+    /// An archive that cannot be taken for a directory, or a member that cannot be taken for a file.
+    Archive,
     /// A symbolic link that leads to a directory it lies in.
     Loop,
     /// Neither file nor directory.
@@ -56,6 +61,10 @@ impl ProblemKind {
             ProblemKind::Unreadable => (
                 "cannot be read",
                 "mend the permissions or the link, or leave it out with `--exclude`",
+            ),
+            ProblemKind::Archive => (
+                "archive that cannot be read as a directory",
+                "get or make it again, unpack it, or leave it out with `--exclude`",
             ),
             ProblemKind::Loop => (
                 "symbolic link leads back to a directory it lies in",
@@ -145,6 +154,8 @@ pub(crate) struct Dir {
     pub path: Vec<u8>,
     /// Where its files are opened, if that is another path: what lies in an archive counts as if it had been unpacked.
     pub opened_at: Option<Vec<u8>>,
+    /// The archive that its files lie in; all of them or none.
+    archive: Option<Arc<Archive>>,
     arena: Vec<u8>,
     files: Vec<File>,
 }
@@ -154,13 +165,15 @@ pub(crate) struct Dir {
 struct File {
     at: u32,
     name: u16,
-    /// Length of the entity tag, or [`File::TIME`]: then 8 bytes of modification time follow the name.
+    /// Length of the entity tag, or [`File::TIME`]: then 8 bytes of modification time follow the name; or [`File::MEMBER`]: then its place in
+    /// the archive does.
     tag: u16,
     size: u64,
 }
 
 impl File {
     const TIME: u16 = u16::MAX;
+    const MEMBER: u16 = u16::MAX - 1;
 }
 
 /// A listed file.
@@ -177,6 +190,7 @@ pub(crate) struct FileRef<'a> {
 enum RawVersion<'a> {
     Time(i64),
     Tag(&'a [u8]),
+    Member(&'a Arc<Archive>, Extent),
 }
 
 impl FileRef<'_> {
@@ -185,6 +199,18 @@ impl FileRef<'_> {
         match self.version {
             RawVersion::Time(ns) => Version::Mtime(ns),
             RawVersion::Tag(tag) => Version::ETag(String::from_utf8_lossy(tag).into_owned()),
+            RawVersion::Member(archive, extent) => Version::Member(Box::new(Member {
+                archive: Arc::clone(archive),
+                extent,
+            })),
+        }
+    }
+
+    /// Where in the directory's archive it lies, if it lies in one.
+    pub(crate) fn extent(&self) -> Option<Extent> {
+        match self.version {
+            RawVersion::Member(_, extent) => Some(extent),
+            RawVersion::Time(_) | RawVersion::Tag(_) => None,
         }
     }
 
@@ -202,6 +228,12 @@ impl FileRef<'_> {
                 to(&(tag.len() as u64).to_le_bytes());
                 to(tag);
             }
+            RawVersion::Member(..) => {
+                let text = self.version().to_string();
+                to(&(u64::MAX - 1).to_le_bytes());
+                to(&(text.len() as u64).to_le_bytes());
+                to(text.as_bytes());
+            }
         }
     }
 }
@@ -215,7 +247,44 @@ impl Dir {
         }
     }
 
-    /// Adds a file; false when it does not fit (64 KiB a name or tag, 4 GiB of names a directory).
+    /// An empty directory at `path` below the root whose files lie in an archive, where it is `opened_at`.
+    pub(crate) fn in_archive(
+        path: impl Into<Vec<u8>>,
+        opened_at: impl Into<Vec<u8>>,
+        archive: Arc<Archive>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            opened_at: Some(opened_at.into()),
+            archive: Some(archive),
+            ..Self::default()
+        }
+    }
+
+    /// The archive that its files lie in.
+    pub(crate) fn archive(&self) -> Option<&Arc<Archive>> {
+        self.archive.as_ref()
+    }
+
+    /// Adds a file of the directory's archive; false when it does not fit.
+    #[must_use]
+    pub(crate) fn push_member(&mut self, name: &[u8], size: u64, extent: &Extent) -> bool {
+        let (Ok(at), Ok(name_len)) = (u32::try_from(self.arena.len()), u16::try_from(name.len()))
+        else {
+            return false;
+        };
+        self.arena.extend_from_slice(name);
+        extent.encode(size, &mut self.arena);
+        self.files.push(File {
+            at,
+            name: name_len,
+            tag: File::MEMBER,
+            size,
+        });
+        true
+    }
+
+    /// Adds a file; false when it does not fit (64 KiB a name or tag, 4 GiB of names a directory, one archive a directory).
     #[must_use]
     pub(crate) fn push(&mut self, name: &[u8], size: u64, version: &Version) -> bool {
         let (Ok(at), Ok(name_len)) = (u32::try_from(self.arena.len()), u16::try_from(name.len()))
@@ -225,14 +294,21 @@ impl Dir {
         let tag = match version {
             Version::Mtime(_) => File::TIME,
             Version::ETag(tag) => match u16::try_from(tag.len()) {
-                Ok(length) if length < File::TIME => length,
+                Ok(length) if length < File::MEMBER => length,
                 _ => return false,
             },
+            Version::Member(member) => {
+                let archive = self
+                    .archive
+                    .get_or_insert_with(|| Arc::clone(&member.archive));
+                return *archive == member.archive && self.push_member(name, size, &member.extent);
+            }
         };
         self.arena.extend_from_slice(name);
         match version {
             Version::Mtime(ns) => self.arena.extend_from_slice(&ns.to_le_bytes()),
             Version::ETag(tag) => self.arena.extend_from_slice(tag.as_bytes()),
+            Version::Member(_) => {}
         }
         self.files.push(File {
             at,
@@ -278,12 +354,22 @@ impl Dir {
         let (name, rest) = self.arena[file.at as usize..].split_at(usize::from(file.name));
         let version = match file.tag {
             File::TIME => RawVersion::Time(i64::from_le_bytes(std::array::from_fn(|i| rest[i]))),
+            File::MEMBER => self.member(file.size, rest),
             length => RawVersion::Tag(&rest[..usize::from(length)]),
         };
         FileRef {
             name,
             size: file.size,
             version,
+        }
+    }
+
+    /// What was put down of a member: an extent, in an archive.
+    fn member<'a>(&'a self, size: u64, mut extent: &[u8]) -> RawVersion<'a> {
+        match (&self.archive, Extent::decode(size, &mut extent)) {
+            (Some(archive), Some(extent)) => RawVersion::Member(archive, extent),
+            // Cannot be: they went in together.
+            _ => RawVersion::Tag(b""),
         }
     }
 
@@ -342,6 +428,25 @@ mod tests {
         assert_eq!(dir.path_of(1).to_string(), "a/y.jpg");
         dir.opened_at = Some(b"a.tar!".to_vec());
         assert_eq!(dir.path_of(1).to_string(), "a.tar!/y.jpg");
+        let archive = Archive {
+            prefix_bytes: 6,
+            bytes: 10_240,
+            version: Version::Mtime(7),
+        };
+        let extent = Extent {
+            offset: 512,
+            bytes: 7,
+            method: crate::model::extent::Method::Stored,
+            crc32: None,
+        };
+        let mut members = Dir::in_archive("a", "a.tar!", Arc::new(archive));
+        assert!(members.push_member(b"z.jpg", 7, &extent));
+        let version = members.file(0).version();
+        assert_eq!(version.to_string(), "in:6:10240:512+7-stored:mtime:7");
+        let mut taken_over = Dir::new("a");
+        assert!(taken_over.push(b"y.jpg", 1, &version));
+        assert!(taken_over.append(members));
+        assert_eq!(taken_over.file(1).version(), version);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! source and no destination is touched here.
 
 pub(crate) mod counters;
+pub(crate) mod extent;
 pub(crate) mod history;
 pub(crate) mod limits;
 pub(crate) mod listing;

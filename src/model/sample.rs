@@ -4,6 +4,7 @@
 //! from path to key is one to one, so two files never share a key by accident of escaping.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base::buffer::allocated;
 use crate::base::text::{hex, show, unhex};
+use crate::model::extent::Extent;
 
 /// Longest key in bytes; with [`MAX_FIELD_BYTES`] and the dot it fits the 100 bytes of a ustar name.
 pub(crate) const MAX_KEY_BYTES: usize = 80;
@@ -50,6 +52,22 @@ impl SourcePath {
         &self.0
     }
 
+    /// The path that the file would have if all archives that it lies in had been unpacked, each into a directory of its name: shards are the
+    /// same bytes whether they were.
+    pub fn counted(&self) -> std::borrow::Cow<'_, Self> {
+        let is_archive = |part: &[u8]| part.strip_suffix(b"!").and_then(archive_stem).is_some();
+        let mut parts = self.0.split(|&b| b == b'/');
+        if !parts.any(is_archive) {
+            return std::borrow::Cow::Borrowed(self);
+        }
+        let parts = self.0.split(|&b| b == b'/').map(|part| {
+            let stem = part.strip_suffix(b"!").and_then(archive_stem);
+            stem.unwrap_or(part)
+        });
+        let parts: Vec<&[u8]> = parts.collect();
+        std::borrow::Cow::Owned(Self(parts.join(&b'/')))
+    }
+
     /// The path as it is if it is UTF-8, and as it is shown if not.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         match self.as_str() {
@@ -74,6 +92,18 @@ impl fmt::Debug for SourcePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{self}`")
     }
+}
+
+/// Ends of the names of archives, the longer ones first.
+const ARCHIVE_ENDS: [&[u8]; 5] = [b".tar.gz", b".tar.zst", b".tgz", b".tar", b".zip"];
+
+/// The name of the directory that an archive of this name stands for; `None` if it is the name of no archive.
+pub(crate) fn archive_stem(name: &[u8]) -> Option<&[u8]> {
+    let stem = |end: &&[u8]| {
+        let (stem, tail) = name.split_at_checked(name.len().checked_sub(end.len())?)?;
+        (!stem.is_empty() && tail.eq_ignore_ascii_case(end)).then_some(stem)
+    };
+    ARCHIVE_ENDS.iter().find_map(stem)
 }
 
 /// 64 bits that tell keys apart but for one chance in 2⁶⁴ a pair: the first of its SHA-256, least significant first.
@@ -177,6 +207,28 @@ pub(crate) enum Version {
     Mtime(i64),
     /// Entity tag of an object store, without quotes.
     ETag(String),
+    /// Where the file lies in an archive, and the state of that.
+    Member(Box<Member>),
+}
+
+/// A file that is a part of another one: everything that it takes to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The file that is opened, which may have other archives in it.
+    pub archive: Arc<Archive>,
+    /// Where in that file it lies.
+    pub extent: Extent,
+}
+
+/// A file whose content is other files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Archive {
+    /// How much of its members' paths is its own path and the `!` after that; 0 if it is the source itself.
+    pub prefix_bytes: u16,
+    /// Its length.
+    pub bytes: u64,
+    /// Its state; never that of a member.
+    pub version: Version,
 }
 
 impl fmt::Display for Version {
@@ -184,6 +236,15 @@ impl fmt::Display for Version {
         match self {
             Version::Mtime(ns) => write!(f, "mtime:{ns}"),
             Version::ETag(tag) => write!(f, "etag:{tag}"),
+            Version::Member(member) => {
+                let Member { archive, extent } = &**member;
+                let Archive {
+                    prefix_bytes,
+                    bytes,
+                    version,
+                } = &**archive;
+                write!(f, "in:{prefix_bytes}:{bytes}:{extent}:{version}")
+            }
         }
     }
 }
@@ -198,9 +259,48 @@ impl std::str::FromStr for Version {
                 .map(Version::Mtime)
                 .map_err(|_| format!("version `{text}`: not a number of nanoseconds")),
             Some(("etag", tag)) => Ok(Version::ETag(tag.to_owned())),
+            Some(("in", member)) => parse_member(member)
+                .map(|member| Version::Member(Box::new(member)))
+                .ok_or_else(|| format!("version `{text}`: not a place in an archive")),
             _ => Err(format!(
-                "version `{text}`: expected `mtime:NS` or `etag:TAG`"
+                "version `{text}`: expected `mtime:NS`, `etag:TAG` or `in:…`"
             )),
+        }
+    }
+}
+
+/// Reads what [`Version`] shows of a member after `in:`. An archive's own version is that of a file, so this ends.
+fn parse_member(text: &str) -> Option<Member> {
+    let mut parts = text.splitn(4, ':');
+    let prefix_bytes = parts.next()?.parse().ok()?;
+    let bytes = parts.next()?.parse().ok()?;
+    let extent: Extent = parts.next()?.parse().ok()?;
+    let version = parts.next()?;
+    let of_a_file = version.starts_with("mtime:") || version.starts_with("etag:");
+    let version = of_a_file.then(|| version.parse().ok()).flatten()?;
+    let archive = Archive {
+        prefix_bytes,
+        bytes,
+        version,
+    };
+    extent.is_within(bytes).then(|| Member {
+        archive: Arc::new(archive),
+        extent,
+    })
+}
+
+impl Version {
+    /// Memory in bytes that it takes besides its own few words.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        match self {
+            Version::Mtime(_) => 0,
+            Version::ETag(tag) => allocated(tag.capacity()),
+            // A version that was read from a plan shares its archive with no other.
+            Version::Member(member) => {
+                allocated(size_of::<Member>())
+                    + allocated(size_of::<Archive>() + 2 * size_of::<usize>())
+                    + member.archive.version.heap_bytes()
+            }
         }
     }
 }
@@ -218,7 +318,7 @@ impl<'de> Deserialize<'de> for Version {
             type Value = Version;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`mtime:NS` or `etag:TAG`")
+                f.write_str("`mtime:NS`, `etag:TAG` or `in:…`")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Version, E> {
@@ -270,11 +370,9 @@ impl Sample {
     /// Memory in bytes that it takes besides its own few words: its names and paths, as the allocator gives it out.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let field = |field: &Field| {
-            let tag = match &field.version {
-                Version::Mtime(_) => 0,
-                Version::ETag(tag) => allocated(tag.capacity()),
-            };
-            allocated(field.name.capacity()) + allocated(field.path.0.0.capacity()) + tag
+            allocated(field.name.capacity())
+                + allocated(field.path.0.0.capacity())
+                + field.version.heap_bytes()
         };
         allocated(self.key.capacity())
             + allocated(self.fields.capacity() * size_of::<Field>())
@@ -399,6 +497,41 @@ pub(crate) fn sidecar_field(extension: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_version_says_where_in_which_archive_a_file_lies() {
+        for text in [
+            "mtime:-5",
+            "etag:a:b-12",
+            "in:10:147897477120:512+11034-stored:mtime:1325376000000000000",
+            "in:0:99:0+99-deflate~9ae0daaf:etag:x:y",
+            "in:0:99:5000+99-gzip:etag:x",
+        ] {
+            assert_eq!(text.parse::<Version>().unwrap().to_string(), text);
+        }
+        for text in [
+            "in:",
+            "in:1:99:0+100-stored:mtime:1",
+            "in:1:99:18446744073709551615+1-stored:mtime:1",
+            "in:1:99:0+9-lzma:mtime:1",
+            "in:1:99:0+9-stored:in:1:9:0+9-stored:mtime:1",
+            "in:1:99:0+9-stored:",
+        ] {
+            assert!(text.parse::<Version>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_through_archives_counts_as_if_they_had_been_unpacked() {
+        for (path, counted) in [
+            ("a/b.jpg", "a/b.jpg"),
+            ("train.tar!/n01.TAR!/x.JPEG", "train/n01/x.JPEG"),
+            ("s/d.tar.gz!/x", "s/d/x"),
+            ("a.tar/b!/.tar!/x.zip", "a.tar/b!/.tar!/x.zip"),
+        ] {
+            assert_eq!(SourcePath::new(path).counted().to_string(), counted);
+        }
+    }
 
     #[test]
     fn plain_imagenet_paths_are_their_own_keys() {

@@ -10,6 +10,7 @@ use crate::model::sample::SourcePath;
 use crate::source::rules::under;
 use crate::source::samples::{is_image, is_unread_image};
 use crate::source::scanner::Scanner;
+use crate::store::counted_directory;
 
 /// Directory names that are splits when all of the root's directories have one, in any case; the keywords of HuggingFace datasets.
 pub(crate) const SPLIT_NAMES: [&str; 10] = [
@@ -44,6 +45,14 @@ pub(super) struct Split {
     pub(super) flat: bool,
 }
 
+/// The directory that a split was named by: itself, or the archive that counts as one.
+fn split_directory(dirs: &[Dir], path: &[u8]) -> Vec<u8> {
+    match dirs.iter().any(|dir| under(&dir.path, path).is_some()) {
+        true => path.to_vec(),
+        false => counted_directory(path),
+    }
+}
+
 /// Which split and class a directory belongs to.
 pub(super) struct Place {
     /// Number of the split.
@@ -72,7 +81,8 @@ impl Scanner<'_> {
         };
         if !self.rules.splits.is_empty() {
             for (name, path) in &self.rules.splits {
-                let below = |dir: &Dir| under(&dir.path, path.as_bytes()).is_some();
+                let directory = split_directory(dirs, path.as_bytes());
+                let below = |dir: &Dir| under(&dir.path, &directory).is_some();
                 if !dirs.iter().any(below) {
                     return Err(Error::source_data(format!(
                         "{}: split `{name}`: no directory `{path}`: correct `--split {name}=…`",
@@ -84,7 +94,7 @@ impl Scanner<'_> {
                 .rules
                 .splits
                 .iter()
-                .map(|(name, path)| split(name, path.as_bytes()))
+                .map(|(name, path)| split(name, &split_directory(dirs, path.as_bytes())))
                 .collect();
             splits.sort_by(|a, b| a.name.cmp(&b.name));
             return Ok(splits);

@@ -59,7 +59,8 @@ impl Scanner<'_> {
                 .collect();
             flat.sort_by_cached_key(|&i| {
                 let entry = &scan.entries[i];
-                scan.dirs[entry.dir as usize].path_of(entry.first as usize)
+                let dir = &scan.dirs[entry.dir as usize];
+                SourcePath::join(&dir.path, dir.file(entry.first as usize).name)
             });
             if flat.len() != rows {
                 self.problem(

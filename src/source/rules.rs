@@ -74,7 +74,7 @@ impl Rules {
 }
 
 /// Whether the path or a directory above it is to be left out.
-pub(super) fn excluded(exclude: &GlobSet, path: &[u8]) -> bool {
+pub(crate) fn excluded(exclude: &GlobSet, path: &[u8]) -> bool {
     !exclude.is_empty()
         && (exclude.is_match(as_path(path))
             || path

@@ -11,3 +11,4 @@ pub(crate) mod published;
 pub(crate) mod refusals;
 pub(crate) mod samples;
 pub(crate) mod storing;
+pub(crate) mod walks;

@@ -8,6 +8,9 @@ pub(super) const CLAIMS: &str = "_shardpack/claims";
 /// Last part of [`source_name`].
 const SOURCE_FILE: &str = "source";
 
+/// Last part of [`walks_name`].
+const WALKS_FILE: &str = "walks";
+
 /// Name of the plan of this id.
 pub(super) fn plan_name(id: &str) -> String {
     format!("{STATE}/plan/{id}/plan.json")
@@ -22,6 +25,11 @@ pub(crate) fn samples_name(id: &str) -> String {
 /// nothing of the data.
 pub(crate) fn source_name(id: &str) -> String {
     format!("{STATE}/plan/{id}/{SOURCE_FILE}")
+}
+
+/// Name of the object that says what lies in the source's archives, for whoever lists the same source again. Not part of the plan.
+pub(super) fn walks_name(id: &str) -> String {
+    format!("{STATE}/plan/{id}/{WALKS_FILE}")
 }
 
 /// Name of the claim of a generation.
@@ -49,6 +57,8 @@ pub(crate) enum Part {
     Samples,
     /// Where the source was.
     Source,
+    /// What lies in its archives.
+    Walks,
 }
 
 /// The id of the plan that an object is a part of, and which part.
@@ -61,6 +71,7 @@ pub(crate) fn plan_file(name: &str) -> Option<(&str, Part)> {
         "plan.json" => Part::Plan,
         "samples.jsonl.zst" => Part::Samples,
         SOURCE_FILE => Part::Source,
+        WALKS_FILE => Part::Walks,
         _ => return None,
     };
     is_id(id).then_some((id, part))

@@ -4,6 +4,7 @@
 //! a dataset is, nobody in this folder knows. A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this
 //! folder opens a file or a socket.
 
+mod archive;
 mod local;
 mod options;
 mod parallel;
@@ -24,8 +25,9 @@ use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::model::listing::Listing;
-use crate::model::sample::Field;
+use crate::model::sample::{Field, FilePath, Version};
 
+pub(crate) use archive::{LeftOut, counted_directory};
 pub use options::S3Options;
 pub(crate) use parallel::at_once;
 pub(crate) use ranges::{PIECE_BYTES, Ranges};
@@ -68,6 +70,40 @@ pub(crate) trait Source: fmt::Display + Send + Sync {
 
     /// Bytes to be read ahead by one who is to lose no time on large files.
     fn window_bytes(&self) -> u64;
+
+    /// Length and state of one file below the root, without listing what lies around it; `None` if there is no such file.
+    fn look(&self, name: &FilePath) -> Result<Option<(u64, Version)>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Opens a listed file for many small reads, each of which waits; `None` where one that waits costs much more than many bytes, so that
+    /// [`Source::part`], started ahead, is the better way.
+    fn open(&self, field: &Field) -> Result<Option<Box<dyn Positioned>>> {
+        let _ = field;
+        Ok(None)
+    }
+
+    /// The same as [`Source::list`] where the source was listed before: `walks` gives what [`Source::walks`] was then, and what did not change
+    /// since is not walked through again. That may be damaged, or of another source; it is asked for only if there are archives.
+    fn list_again(&self, walks: &dyn Fn() -> Result<Vec<u8>>) -> Result<Listing> {
+        let _ = walks;
+        self.list()
+    }
+
+    /// What the last listing found by walking through archives; empty where there was none.
+    fn walks(&self) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+/// A file that is read at any place.
+pub(crate) trait Positioned: Send + Sync {
+    /// Fills `room` with the bytes from `offset` on.
+    fn read_at(&self, offset: u64, room: &mut [u8]) -> Result<()>;
+
+    /// Refuses a file that was written to since it was listed, with [`crate::base::error::Kind::Source`].
+    fn check(&self) -> Result<()>;
 }
 
 /// The checksum that a store has of an object's content, said without sending that content.
@@ -210,6 +246,8 @@ pub(crate) struct Access {
     pub(crate) network: s3::Network,
     /// How what is written is laid out.
     pub layout: Layout,
+    /// Which archives of a source need not be opened.
+    pub left_out: LeftOut,
     /// Counts requests that had to be made again.
     pub counters: Arc<Counters>,
     /// Says when to stop.
@@ -221,11 +259,14 @@ pub(crate) struct Access {
 
 /// Opens the source at a path or `s3://` location.
 pub(crate) fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
-    Ok(match scheme(location)? {
-        Scheme::Path => Box::new(local::LocalSource::open(location, access)?),
-        #[cfg(feature = "s3")]
-        Scheme::S3 => Box::new(s3::S3Source::open(location, access)?),
-    })
+    let plain = |location: &str| -> Result<Box<dyn Source>> {
+        Ok(match scheme(location)? {
+            Scheme::Path => Box::new(local::LocalSource::open(location, access)?),
+            #[cfg(feature = "s3")]
+            Scheme::S3 => Box::new(s3::S3Source::open(location, access)?),
+        })
+    };
+    archive::open(location, access, &plain)
 }
 
 /// Opens the destination at a path or `s3://` location; it need not exist yet.
@@ -282,6 +323,7 @@ fn scheme(location: &str) -> Result<Scheme> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_fixtures::archives::{Dialect, Tar, ZipOptions, gzip, zip};
     use shardpack_fixtures::s3_server::{self, Server};
 
     fn access(fsync: bool) -> Access {
@@ -429,6 +471,57 @@ mod tests {
             ..field
         };
         refused(source.start(&gone).wait().unwrap_err(), "c/gone.jpg");
+    }
+
+    /// An archive of each sort, with this content as `c/a.jpg`.
+    fn archives(content: &[u8]) -> [(&'static str, Vec<u8>); 6] {
+        let mut tar = Tar::new(Dialect::Gnu);
+        let tar = tar.directory("c").file("c/a.jpg", content).finish();
+        let zipped = |deflated| {
+            let options = ZipOptions {
+                deflated,
+                ..ZipOptions::default()
+            };
+            zip(&[("c/", b""), ("c/a.jpg", content)], options)
+        };
+        let zstd = zstd::encode_all(&tar[..], 1).unwrap();
+        [
+            ("x.tar.gz", gzip(&tar)),
+            ("x.tgz", gzip(&tar)),
+            ("x.tar.zst", zstd),
+            ("x.tar", tar),
+            ("stored.zip", zipped(false)),
+            ("deflated.zip", zipped(true)),
+        ]
+    }
+
+    #[test]
+    fn an_archive_on_a_disk_keeps_the_contract() {
+        let before = archives(b"0123456789");
+        for ((name, content), (_, after)) in before.iter().zip(archives(b"0123456789+")) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            let source = source(path.to_str().unwrap(), &access(false)).unwrap();
+            source_contract(source.as_ref(), b"0123456789", &|| {
+                std::fs::write(&path, &after).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn an_archive_in_a_bucket_keeps_the_contract() {
+        let server = server();
+        let before = archives(b"0123456789");
+        for ((name, content), (_, after)) in before.iter().zip(archives(b"0123456789+")) {
+            let key = format!("sets/{name}");
+            server.put(&key, content.clone());
+            let location = format!("s3://bucket/{key}");
+            let source = source(&location, &s3(&server)).unwrap();
+            source_contract(source.as_ref(), b"0123456789", &|| {
+                server.put(&key, after.clone());
+            });
+        }
     }
 
     #[test]

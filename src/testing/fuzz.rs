@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::base::image::{HEAD_BYTES, TAIL_BYTES, Validate, probe, probe_ends};
@@ -18,6 +18,7 @@ use crate::model::manifest::Manifest;
 use crate::model::name::check_name;
 use crate::model::recipe::{Compression, Format};
 use crate::model::record::{Footer, ShardRecord};
+use crate::model::sample::Field;
 use crate::plan::lines::parse_line;
 use crate::report::run::Run;
 use crate::source::labels::Labels;
@@ -42,7 +43,8 @@ const GZIP: Compression = Compression::Gzip { level: 6 };
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
+    ("archive", archive),
     ("frames", frames),
     ("image", image),
     ("index", index),
@@ -54,6 +56,87 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("shard_tar", shard_tar),
     ("shard_tfrecord", shard_tfrecord),
 ];
+
+/// A directory for one input at a time, in memory where that can be: the file system is the slow part of this.
+struct Place {
+    path: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    fn take() -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = Path::new("/dev/shm");
+        let path = match memory.is_dir() {
+            true => memory.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        let path = path.join(format!("shardpack-fuzz-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self {
+            path,
+            _alone: alone,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The names that an archive may have; the first byte chooses one.
+const ARCHIVE_NAMES: [&str; 4] = ["x.tar", "x.zip", "x.tar.gz", "x.tar.zst"];
+
+/// An archive that is listed, and all of whose members are read: as many bytes as the listing says, or an error.
+fn archive(data: &[u8]) {
+    let Some((name, content)) = data.split_first() else {
+        return;
+    };
+    let place = Place::take();
+    let path = place
+        .path
+        .join(ARCHIVE_NAMES[usize::from(*name) % ARCHIVE_NAMES.len()]);
+    fs::write(&path, content).unwrap();
+    let access = Access {
+        reads: Some(1),
+        open_files: 16,
+        memory: 64 << 20,
+        ..Access::default()
+    };
+    let source = store::source(path.to_str().unwrap(), &access).unwrap();
+    let Ok(listing) = source.list() else {
+        return;
+    };
+    for problem in &listing.problems {
+        let text = format!("{}{}", problem.path, problem.detail);
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
+    let again = source.list().unwrap();
+    assert_eq!(again.files(), listing.files());
+    for dir in &listing.dirs {
+        for i in 0..dir.len() {
+            let file = dir.file(i);
+            let version = file.version();
+            assert_eq!(version.to_string().parse().as_ref(), Ok(&version));
+            let field = Field {
+                name: "jpg".to_owned(),
+                path: dir.path_of(i),
+                size: file.size,
+                version,
+            };
+            let parts: Vec<_> = dir.path.split(|&b| b == b'/').collect();
+            assert!(!parts.contains(&&b".."[..]) && !dir.path.starts_with(b"/"));
+            if file.size <= 1 << 20
+                && let Ok(content) = source.start(&field).wait()
+            {
+                assert_eq!(content.len() as u64, file.size);
+            }
+        }
+    }
+}
 
 /// A manifest or a snapshot; a run's summary.
 fn manifest(data: &[u8]) {
@@ -251,20 +334,12 @@ fn plan(data: &[u8]) {
     };
     stored.id = stored.plan.id();
     stored.digest = stored.plan.digest();
-    // One place for all: the file system is the slow part of this.
-    static PLACE: Mutex<()> = Mutex::new(());
-    let _place = PLACE.lock().unwrap_or_else(PoisonError::into_inner);
-    let memory = Path::new("/dev/shm");
-    let place = match memory.is_dir() {
-        true => memory.to_owned(),
-        false => std::env::temp_dir(),
-    };
-    let place = place.join(format!("shardpack-fuzz-{}", std::process::id()));
-    let dir = place.join("_shardpack/plan").join(&stored.id);
+    let place = Place::take();
+    let dir = place.path.join("_shardpack/plan").join(&stored.id);
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("plan.json"), serde_json::to_vec(&stored).unwrap()).unwrap();
     fs::write(dir.join("samples.jsonl.zst"), lines).unwrap();
-    let sink = store::sink(place.to_str().unwrap(), &Access::default()).unwrap();
+    let sink = store::sink(place.path.to_str().unwrap(), &Access::default()).unwrap();
     if let Ok(loaded) = load_id(sink.as_ref(), &stored.id) {
         let _ = (
             loaded.plan.samples(),
@@ -276,7 +351,6 @@ fn plan(data: &[u8]) {
             let _ = samples(sink.as_ref(), &loaded, number);
         }
     }
-    fs::remove_dir_all(&place).unwrap();
     for sample in parsed.into_iter().flatten() {
         let _ = sample.image().map(|image| image.path.to_string());
     }

@@ -14,7 +14,7 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 80;
 
 /// Libraries that are seen in few places: files, or folders where the name ends with a slash.
-const LIBRARIES: [(&str, &[&str]); 23] = [
+const LIBRARIES: [(&str, &[&str]); 24] = [
     ("clap", &["cli/flags/"]),
     ("indicatif", &["cli/progress.rs"]),
     ("signal_hook", &["base/signal.rs"]),
@@ -22,7 +22,8 @@ const LIBRARIES: [(&str, &[&str]); 23] = [
     ("rusqlite", &["publish/readers/sqlite.rs"]),
     ("prost", &["format/tfrecord/", "format/parquet/"]),
     ("crc_fast", &["format/tfrecord/"]),
-    ("flate2", &["format/compress/"]),
+    ("flate2", &["format/compress/", "store/archive/"]),
+    ("rawzip", &["store/archive/zip.rs"]),
     ("image", &["base/image/"]),
     ("csv", &["source/labels/"]),
     ("getrandom", &["base/unique.rs"]),

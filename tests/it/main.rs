@@ -8,6 +8,8 @@ mod support;
 
 // What is refused as a source or destination, and what odd names become.
 mod scan;
+// Tars and zips as directories: the same shards, whatever they are packed in.
+mod archives;
 // A source that changes between planning and packing, and destinations that cannot take the data.
 mod store;
 // Disks that containers share, mounts that lose their server, links that are turned.
@@ -60,6 +62,8 @@ mod growth;
 mod later;
 // Datasets and sources that were made to harm.
 mod hostile;
+// The same of archives.
+mod hostile_archives;
 // Sources that vanish, and long lists of what is at fault.
 mod vanish;
 // Every format and compression, reader indexes, and shards of others.

@@ -8,7 +8,9 @@ mod running;
 mod verbs;
 
 pub(crate) use planning::{Files, Planning, columns, planning};
-pub(crate) use recipe::{check_build, check_recipe, default_recipe, named_splits, rules_of};
+pub(crate) use recipe::{
+    check_build, check_recipe, default_recipe, left_out, named_splits, rules_of,
+};
 pub(crate) use running::{Limits, Running, deadline, now, progress_file, running};
 pub(crate) use verbs::{FanOut, PlanOutputs, SamplePart, VerifyScope};
 pub(crate) use verbs::{

@@ -15,7 +15,8 @@ use crate::model::problems::Problems;
 use crate::model::recipe::{Arrangement, Compression, Cut, Format, Missing, Order, Recipe, Schema};
 use crate::model::sample::SourcePath;
 use crate::publish::readers::check_reader;
-use crate::source::rules::Rules;
+use crate::source::rules::{Rules, excluded};
+use crate::store::LeftOut;
 
 /// The label file's name that says that there are no labels.
 pub(super) const NO_LABELS: &str = "none";
@@ -41,6 +42,16 @@ pub(crate) fn rules_of(recipe: &Recipe) -> Result<Rules> {
         problems: Problems::default(),
         limits: recipe.layout().limits(),
     })
+}
+
+/// Which archives of the source need not be opened, by the same globs.
+pub(crate) fn left_out(recipe: &Recipe) -> Result<LeftOut> {
+    if recipe.exclude.is_empty() {
+        return Ok(LeftOut::default());
+    }
+    let exclude = globs("--exclude", &recipe.exclude)?;
+    let rule = recipe.exclude.join("\n");
+    Ok(LeftOut::new(rule, move |path| excluded(&exclude, path)))
 }
 
 fn no_compression(text: &str, what: &str) -> Error {

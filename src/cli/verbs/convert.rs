@@ -11,6 +11,7 @@ use crate::cli::settings::{FanOut, Planning, Running};
 use crate::model::policy::Policy;
 use crate::plan::worker::Worker;
 use crate::state::storing::store;
+use crate::state::walks;
 use crate::store::{self, Sink};
 
 /// Converts, going on where an earlier run of the same plan stopped. One of several workers packs its part only.
@@ -53,7 +54,9 @@ pub(crate) fn on(
             running.budget(&draft.plan, source.as_ref(), sink)?;
             // The compact listing is not needed any more then, and packing wants the memory.
             let changes = draft.plan.base.is_some().then_some(changes);
-            (store(sink, &draft)?, SourceSince::Unchanged, changes)
+            let stored = store(sink, &draft)?;
+            walks::keep(sink, &stored.id, source.as_ref());
+            (stored, SourceSince::Unchanged, changes)
         }
     };
     let budget = running.budget(&stored.plan, source.as_ref(), sink)?;

@@ -28,6 +28,7 @@ use crate::state::plans::Stored;
 use crate::state::published;
 use crate::state::refusals::check_ours;
 use crate::state::refusals::refuse_later_snapshot;
+use crate::state::walks;
 use crate::store::{Sink, Source};
 
 /// What came into a source after a plan was made.
@@ -82,7 +83,8 @@ pub(super) fn decide(
     running.counters.begin("scan", 0, 0, 0);
     // Before the source is listed: who claims the next generation has seen it later than the one before.
     let destination = Destination::look(sink)?;
-    let listing = source.list();
+    let newest = destination.newest.as_ref().map(|newest| newest.id.clone());
+    let listing = walks::list_again(sink, newest.as_deref(), source);
     let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
     running.counters.begin("plan", listing.files(), 0, 0);
@@ -114,6 +116,11 @@ pub(super) fn decide(
     }?;
     if !matches!(decision, Decision::UpToDate(..)) {
         refuse_later_snapshot(sink, published)?;
+    }
+    if let (Some(id), false, Decision::UpToDate(..) | Decision::GoOn(..)) =
+        (&newest, dry_run, &decision)
+    {
+        walks::keep(sink, id, source);
     }
     Ok(Decided { decision, outline })
 }

@@ -1,10 +1,13 @@
 //! The source that a destination was or is to be made from.
 
-use crate::base::error::{Error, Result};
-use crate::cli::settings::{Planning, Running};
-use crate::state::claims::generations;
+use crate::base::error::{Error, Result, unless_damaged};
+use crate::cli::settings::{Planning, Running, left_out};
+use crate::model::listing::Listing;
+use crate::model::recipe::Recipe;
+use crate::state::claims::{claimed, generations};
 use crate::state::names::source_name;
-use crate::store::{self, Sink, Source};
+use crate::state::walks;
+use crate::store::{self, Access, Sink, Source};
 
 /// Where the source was when this plan was stored by `plan`.
 pub(super) fn planned_source(sink: &dyn Sink, id: &str) -> Result<Option<String>> {
@@ -19,7 +22,26 @@ pub(super) fn open_source(
     running: &Running,
 ) -> Result<Box<dyn Source>> {
     let location = &planning.source;
-    store::source(location, &running.access).map_err(|error| if_gone(error, sink, location))
+    open_for(location, &planning.recipe, running).map_err(|error| if_gone(error, sink, location))
+}
+
+/// Opens a source that is to be listed by the rules of this recipe.
+pub(super) fn open_for(
+    location: &str,
+    recipe: &Recipe,
+    running: &Running,
+) -> Result<Box<dyn Source>> {
+    let access = Access {
+        left_out: left_out(recipe)?,
+        ..running.access.clone()
+    };
+    store::source(location, &access)
+}
+
+/// Lists a source that the destination was made from.
+pub(super) fn list_again(sink: &dyn Sink, source: &dyn Source) -> Result<Listing> {
+    let id = unless_damaged(claimed(sink))?.flatten();
+    walks::list_again(sink, id.as_deref(), source)
 }
 
 /// The error of a source that cannot be opened or listed.

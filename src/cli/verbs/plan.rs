@@ -14,6 +14,7 @@ use crate::publish::companions::restore_companions;
 use crate::source::outline::Outline;
 use crate::state::names::source_name;
 use crate::state::storing::store;
+use crate::state::walks;
 use crate::store::{self, Sink};
 
 /// Plans; stores the plan unless this is a dry run.
@@ -68,6 +69,7 @@ pub(crate) fn on(
             (store(sink, &draft)?, changes)
         }
     };
+    walks::keep(sink, &stored.id, source.as_ref());
     let location = store::absolute(&planning.source);
     sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::origin::planned_source;
+use super::origin::{list_again, open_for, planned_source};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::units::counted;
 use crate::cli::settings::{Running, rules_of};
 use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::recipe::Recipe;
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
 use crate::source::layouts::scan_as;
@@ -68,7 +69,11 @@ pub(crate) fn repair(
     let mut outcome = RepairOutcome::default();
     let manifest = repair.manifest(&mut outcome)?;
     let report = repair.look(&manifest)?;
-    let files = SourceFiles::new(|| open_source(sink, source, running));
+    let files = SourceFiles::new(|| {
+        let source = open_source(sink, source, &manifest.recipe, running)?;
+        let listing = list_again(sink, source.as_ref())?;
+        Ok((source, listing))
+    });
     if source.is_some() && !report.findings.is_empty() {
         // A source that was named and cannot be opened is a mistake, not a loss.
         files.get()?;
@@ -84,6 +89,7 @@ pub(crate) fn repair(
             outcome.lost.entry(finding.object).or_insert(what);
         }
     }
+    drop(files);
     Ok((manifest, outcome))
 }
 
@@ -91,6 +97,7 @@ pub(crate) fn repair(
 fn open_source(
     sink: &dyn Sink,
     location: Option<&str>,
+    recipe: &Recipe,
     running: &Running,
 ) -> Result<Box<dyn Source>> {
     let planned = || match unless_damaged(claimed(sink))?.flatten() {
@@ -102,7 +109,7 @@ fn open_source(
         None => planned()?,
     };
     match location {
-        Some(location) => store::source(&location, &running.access),
+        Some(location) => open_for(&location, recipe, running),
         None => Err(Error::usage(
             "only the source has what is lost: add `--source SRC`",
         )),

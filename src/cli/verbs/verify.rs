@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::origin::{list_again, open_for};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
@@ -140,14 +141,18 @@ pub(crate) fn verify(
         require(sink.as_ref())?;
     }
     let source = source
-        .map(|location| store::source(location, &running.access))
+        .map(|location| match &manifest {
+            Some(manifest) => open_for(location, &manifest.recipe, running),
+            None => store::source(location, &running.access),
+        })
         .transpose()?;
     let scan = match (&source, &manifest) {
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
             let rules = rules_of(&manifest.recipe)?;
             let (layout, name) = (manifest.recipe.layout, source.to_string());
-            Some(scan_as(source.list()?, rules, Some(layout), source.as_ref(), &name)?.0)
+            let listing = list_again(sink.as_ref(), source.as_ref())?;
+            Some(scan_as(listing, rules, Some(layout), source.as_ref(), &name)?.0)
         }
         _ => None,
     };

@@ -45,9 +45,10 @@ fn made(json: bool, about: &About<'_>) -> Vec<(&'static str, Vec<u8>)> {
             label: Option<u32>,
             split: &'a str,
         }
+        let path = about.path.counted();
         let json = Json {
             class: about.class(),
-            filename: &about.path.text(),
+            filename: &path.text(),
             label: about.label,
             split: about.split,
         };

@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::buffer::{Buffer, Buffers};
 use crate::base::error::{Error, Kind, Result, reason};
-use crate::model::sample::{FilePath, SourcePath, Version};
+use crate::model::sample::{Field, FilePath, SourcePath, Version};
+use crate::store::Positioned;
 use crate::store::local::look::name_of_directory;
 use crate::store::local::paths::{holds_nothing, mtime};
 use crate::store::local::steps::Steps;
@@ -71,6 +73,55 @@ impl Reading {
         check_unchanged(meta, &name, size, &version, reached)?;
         buffer.sum();
         Ok(buffer)
+    }
+}
+
+/// A file that is kept open, to be read at many places.
+pub(super) struct Opened {
+    file: File,
+    path: PathBuf,
+    name: FilePath,
+    size: u64,
+    version: Version,
+    steps: Steps,
+}
+
+impl Opened {
+    /// Opens a listed file.
+    pub(super) fn open(root: &SourceRoot, field: &Field, steps: &Steps) -> Result<Self> {
+        let path = root.path.join(OsStr::from_bytes(field.path.as_bytes()));
+        let file = steps
+            .read("open", &path, || File::open(&path))
+            .map_err(|error| missing(root, &field.path, &error))?;
+        Ok(Self {
+            file,
+            path,
+            name: field.path.clone(),
+            size: field.size,
+            version: field.version.clone(),
+            steps: steps.clone(),
+        })
+    }
+}
+
+impl Positioned for Opened {
+    fn read_at(&self, offset: u64, room: &mut [u8]) -> Result<()> {
+        let read = self
+            .steps
+            .read("read", &self.path, || self.file.read_exact_at(room, offset));
+        read.or_else(|error| match error.kind() {
+            // The file ends before it was to: whether it changed says the rest.
+            io::ErrorKind::UnexpectedEof => {
+                self.check()?;
+                Err(changed(&self.name, offset, self.size))
+            }
+            _ => Err(unreadable(&self.name, &error)),
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let meta = self.steps.read("look", &self.path, || self.file.metadata());
+        check_unchanged(meta, &self.name, self.size, &self.version, self.size)
     }
 }
 

@@ -1,8 +1,10 @@
 //! A directory tree of samples as a [`Source`].
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use crate::base::buffer::{Buffer, Buffers, allocated};
@@ -10,11 +12,12 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::text::show;
 use crate::model::listing::Listing;
-use crate::model::sample::Field;
+use crate::model::sample::{Field, FilePath, Version};
 use crate::store::local::list::Walk;
-use crate::store::local::read::{Reading, SourceRoot};
+use crate::store::local::paths::mtime;
+use crate::store::local::read::{Opened, Reading, SourceRoot};
 use crate::store::local::steps::Steps;
-use crate::store::{Access, Source};
+use crate::store::{Access, Positioned, Source};
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
 const READS: usize = 256;
@@ -46,7 +49,7 @@ impl LocalSource {
         })?;
         if !meta.is_dir() {
             return Err(Error::source_data(format!(
-                "{location} is a file: give the directory that holds the images"
+                "{location} is a file: give the directory that holds the images, or an archive of them (.tar, .zip, a small .tar.gz)"
             )));
         }
         let reads = access.reads.unwrap_or(READS).min(access.open_files).max(1);
@@ -118,5 +121,20 @@ impl Source for LocalSource {
 
     fn window_bytes(&self) -> u64 {
         0
+    }
+
+    fn look(&self, name: &FilePath) -> Result<Option<(u64, Version)>> {
+        let path = self.root.path.join(OsStr::from_bytes(name.as_bytes()));
+        match self.steps.read("look", &path, || fs::metadata(&path)) {
+            Ok(meta) if meta.is_file() => Ok(Some((meta.len(), Version::Mtime(mtime(&meta))))),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(name.to_string(), error)),
+        }
+    }
+
+    fn open(&self, field: &Field) -> Result<Option<Box<dyn Positioned>>> {
+        let opened = Opened::open(&self.root, field, &self.steps)?;
+        Ok(Some(Box::new(opened)))
     }
 }

@@ -8,9 +8,9 @@ use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::model::listing::Listing;
-use crate::model::sample::{Field, Version};
+use crate::model::sample::{Field, FilePath, Version};
 use crate::store::s3::connection::Connection;
-use crate::store::s3::list::tree;
+use crate::store::s3::list::{page, tree};
 use crate::store::s3::location::Location;
 use crate::store::s3::read::{ACTION, Object, Span, read};
 use crate::store::s3::trouble::RequestError;
@@ -128,7 +128,7 @@ impl Source for S3Source {
     fn started_bytes(&self, field: &Field) -> u64 {
         let tag = match &field.version {
             Version::ETag(tag) => tag.len(),
-            Version::Mtime(_) => 0,
+            Version::Mtime(_) | Version::Member(_) => 0,
         };
         let key = self.location.prefix.len() + field.path.as_bytes().len();
         let location = [&self.location.bucket, &self.location.prefix];
@@ -158,13 +158,24 @@ impl Source for S3Source {
     fn window_bytes(&self) -> u64 {
         WINDOW_BYTES
     }
+
+    fn look(&self, name: &FilePath) -> Result<Option<(u64, Version)>> {
+        let Some(name) = name.as_str() else {
+            return Ok(None);
+        };
+        let key = self.location.key(name);
+        // Asked of a listing, like all that is planned: reading an object's head is another permission's matter.
+        let page = page(&self.connection, &self.location, &key, None, None, Some(1));
+        let page = self.connection.wait(page)?;
+        let found = page.keys.into_iter().find(|found| found.name == key);
+        Ok(found.map(|found| (found.size, Version::ETag(found.tag))))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::reactor::promise;
-    use crate::model::sample::FilePath;
     use crate::store::S3Options;
     use crate::store::s3::connection::keep;
 

@@ -10,11 +10,11 @@ use crate::plan::budget::Budget;
 use crate::state::plans::Stored;
 use crate::store::Source;
 
-/// Opens the source, or says why there is none.
-type OpenSource<'a> = dyn Fn() -> Result<Box<dyn Source>> + 'a;
-
 /// A source and its files.
 type Opened = (Box<dyn Source>, Listing);
+
+/// Opens and lists the source, or says why there is none.
+pub(super) type OpenSource<'a> = dyn Fn() -> Result<Opened> + 'a;
 
 /// The source's files, opened and listed when the first is needed.
 pub(crate) struct SourceFiles<'a> {
@@ -24,7 +24,7 @@ pub(crate) struct SourceFiles<'a> {
 
 impl<'a> SourceFiles<'a> {
     /// Those of the source that `open` gives.
-    pub(crate) fn new(open: impl Fn() -> Result<Box<dyn Source>> + 'a) -> Self {
+    pub(crate) fn new(open: impl Fn() -> Result<Opened> + 'a) -> Self {
         Self {
             open: Box::new(open),
             opened: OnceCell::new(),
@@ -33,14 +33,9 @@ impl<'a> SourceFiles<'a> {
 
     /// The source and its files as they are now. What failed once is not tried again.
     pub(crate) fn get(&self) -> Result<(&dyn Source, &Listing)> {
-        let open = || {
-            let source = (self.open)()?;
-            let listing = source.list()?;
-            Ok((source, listing))
-        };
-        let opened = self
-            .opened
-            .get_or_init(|| open().map_err(|error: Error| (error.kind(), error.to_string())));
+        let opened = self.opened.get_or_init(|| {
+            (self.open)().map_err(|error: Error| (error.kind(), error.to_string()))
+        });
         match opened {
             Ok((source, listing)) => Ok((source.as_ref(), listing)),
             Err((kind, what)) => Err(Error::new(*kind, what.clone())),
