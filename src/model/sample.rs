@@ -241,6 +241,9 @@ pub struct Field {
     pub size: u64,
     /// State of the file at planning time.
     pub version: Version,
+    /// The content of a field that lies in no file: what a table says of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Box<str>>,
 }
 
 /// One image and the files that belong to it.
@@ -274,7 +277,11 @@ impl Sample {
                 Version::Mtime(_) => 0,
                 Version::ETag(tag) => allocated(tag.capacity()),
             };
-            allocated(field.name.capacity()) + allocated(field.path.0.0.capacity()) + tag
+            let content = field
+                .content
+                .as_ref()
+                .map_or(0, |content| allocated(content.len()));
+            allocated(field.name.capacity()) + allocated(field.path.0.0.capacity()) + tag + content
         };
         allocated(self.key.capacity())
             + allocated(self.fields.capacity() * size_of::<Field>())
@@ -541,6 +548,7 @@ mod tests {
                     path: FilePath::below(b"", &[b"x".as_slice(), &stem].concat()),
                     size: 1,
                     version: Version::Mtime(0),
+                    content: None,
                 }],
             };
             let text = serde_json::to_string(&sample).unwrap();

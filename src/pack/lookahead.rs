@@ -630,6 +630,7 @@ mod tests {
             path: FilePath::below(b"", path.as_bytes()),
             size,
             version: Version::Mtime(0),
+            content: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! a dataset is, nobody in this folder knows. A new backend is one new file and one line in [`source`] and [`sink`]. Nothing above this
 //! folder opens a file or a socket.
 
+mod contents;
 mod local;
 mod parallel;
 mod ranges;
@@ -23,6 +24,7 @@ use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::Field;
+use crate::store::contents::WithContents;
 
 pub use parallel::at_once;
 pub use ranges::{PIECE_BYTES, Ranges};
@@ -219,8 +221,8 @@ pub struct Access {
 /// Opens the source at a path or `s3://` location.
 pub fn source(location: &str, access: &Access) -> Result<Box<dyn Source>> {
     Ok(match scheme(location)? {
-        None => Box::new(local::LocalSource::open(location, access)?),
-        Some(_) => Box::new(s3::S3Source::open(location, access)?),
+        None => Box::new(WithContents(local::LocalSource::open(location, access)?)),
+        Some(_) => Box::new(WithContents(s3::S3Source::open(location, access)?)),
     })
 }
 
@@ -369,6 +371,7 @@ mod tests {
             path: dir.path_of(0),
             size: file.size,
             version: file.version(),
+            content: None,
         };
         assert_eq!((dir.len(), field.path.to_string()), (1, "c/a.jpg".into()));
         assert_eq!(field.size, content.len() as u64);

@@ -24,7 +24,7 @@ const LIBRARIES: [(&str, &[&str]); 23] = [
     ("crc_fast", &["format/tfrecord/"]),
     ("flate2", &["format/compress/"]),
     ("image", &["base/image/"]),
-    ("csv", &["source/labels/"]),
+    ("csv", &["source/labels/", "source/metadata/"]),
     ("getrandom", &["base/unique.rs"]),
     ("time", &["cli/settings/running.rs"]),
     ("aws_sdk_s3", &["store/s3/"]),
