@@ -61,8 +61,25 @@ pub(crate) enum Arrangement {
     Imagenet,
     /// ImageNet as Kaggle hands it out.
     Kaggle,
+    /// Images with tables that say more of them.
+    Metadata,
     /// Images without classes.
     Flat,
+}
+
+/// How tables of metadata are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MetadataColumns {
+    /// The column that is the class, if the user says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The column that is the caption, if the user says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caption: Option<String>,
+    /// Whether images without a row, and rows without an image, are left out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub skip_missing: bool,
 }
 
 /// In which order samples are packed.
@@ -225,6 +242,9 @@ pub(crate) struct Recipe {
     /// How the source is arranged.
     #[serde(default, skip_serializing_if = "is_default")]
     pub layout: Arrangement,
+    /// How its tables of metadata are read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub metadata: MetadataColumns,
     /// Splits named by the user, with their directories.
     pub splits: Vec<(String, SourcePath)>,
     /// Globs of what was taken.

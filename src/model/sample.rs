@@ -341,6 +341,9 @@ pub(crate) struct Field {
     pub size: u64,
     /// State of the file at planning time.
     pub version: Version,
+    /// The content of a field that lies in no file: what a table says of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Box<str>>,
 }
 
 /// One image and the files that belong to it.
@@ -370,9 +373,14 @@ impl Sample {
     /// Memory in bytes that it takes besides its own few words: its names and paths, as the allocator gives it out.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let field = |field: &Field| {
+            let content = field
+                .content
+                .as_ref()
+                .map_or(0, |content| allocated(content.len()));
             allocated(field.name.capacity())
                 + allocated(field.path.0.0.capacity())
                 + field.version.heap_bytes()
+                + content
         };
         allocated(self.key.capacity())
             + allocated(self.fields.capacity() * size_of::<Field>())
@@ -674,6 +682,7 @@ mod tests {
                     path: FilePath::below(b"", &[b"x".as_slice(), &stem].concat()),
                     size: 1,
                     version: Version::Mtime(0),
+                    content: None,
                 }],
             };
             let text = serde_json::to_string(&sample).unwrap();

@@ -627,6 +627,7 @@ mod tests {
             path: FilePath::below(b"", path.as_bytes()),
             size,
             version: Version::Mtime(0),
+            content: None,
         }
     }
 

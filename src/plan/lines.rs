@@ -29,6 +29,8 @@ fn unversioned(sample: &Sample) -> impl Serialize {
         name: &'a str,
         path: &'a SourcePath,
         size: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<&'a str>,
     }
     // Taken apart by name: what is added to a sample or a field must be added here, or left out on purpose.
     let Sample { key, label, fields } = sample;
@@ -38,9 +40,14 @@ fn unversioned(sample: &Sample) -> impl Serialize {
             path,
             size,
             version: _,
+            content,
         } = field;
-        let size = *size;
-        File { name, path, size }
+        File {
+            name,
+            path,
+            size: *size,
+            content: content.as_deref(),
+        }
     });
     Unversioned {
         key,

@@ -125,7 +125,7 @@ impl Scanner<'_> {
             splits.iter().enumerate().find_map(|(number, split)| {
                 let below = under(&dir.path, &split.path)?;
                 let class = below.split(|&b| b == b'/').next().unwrap_or_default();
-                let is_class = !class.is_empty() && !self.rules.is_unlabelled(&split.name);
+                let is_class = !class.is_empty() && !self.rules.has_no_classes(&split.name);
                 Some(Place {
                     split: number as u16,
                     class: is_class.then(|| class.to_vec()),
@@ -178,7 +178,7 @@ impl Scanner<'_> {
         }
         for (number, split) in splits.iter_mut().enumerate() {
             let number = number as u16;
-            if self.rules.is_unlabelled(&split.name) {
+            if self.rules.has_no_classes(&split.name) {
                 split.flat = true;
                 continue;
             }
@@ -234,6 +234,13 @@ impl Scanner<'_> {
 
     /// Numbers the classes: sorted names, over all splits.
     fn number(&self, mut by_dir: BTreeMap<Vec<u8>, u32>, any_flat: bool) -> Result<Classes> {
+        if let Some(metadata) = &self.rules.metadata {
+            return Ok(Classes {
+                names: metadata.classes.clone(),
+                by_dir,
+                by_label: Vec::new(),
+            });
+        }
         let from_file = match &self.rules.labels {
             Some(labels) if any_flat => labels.classes(),
             _ => &[],

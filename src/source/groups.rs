@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::listing::{Dir, FileRef, ProblemKind};
-use crate::model::sample::split_extension;
+use crate::model::sample::{SourcePath, split_extension};
 use crate::source::dirs::{Classes, Place, Split};
 use crate::source::samples::{Entry, Scan, field_name, is_image};
 use crate::source::scanner::Scanner;
@@ -102,6 +102,19 @@ impl Scanner<'_> {
                 dir.path_of(images[0]),
                 others(&images),
             );
+        }
+        if let Some(row) = self.rules.metadata.as_ref().and_then(|rows| {
+            let image = dir.file(*images.first()?).name;
+            rows.find(SourcePath::join(&dir.path, image).as_bytes())
+        }) {
+            let made: Vec<&str> = row.fields().map(|(name, _)| name).collect();
+            for (name, of) in names
+                .iter()
+                .filter(|(name, _)| made.contains(&name.as_str()))
+            {
+                let what = format!(": the field `{name}` is made from the metadata");
+                self.problem(ProblemKind::Collision, dir.path_of(of[0]), what);
+            }
         }
         for (name, of) in names {
             let made = self.rules.generated.iter().find(|made| **made == name);

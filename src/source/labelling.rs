@@ -2,11 +2,12 @@
 
 use crate::model::listing::{Dir, ProblemKind};
 use crate::model::record::NO_LABEL;
-use crate::model::sample::SourcePath;
+use crate::model::sample::{SourcePath, split_extension};
 use crate::source::dirs::{Classes, Split};
 use crate::source::labels::Matching;
-use crate::source::rules::under;
-use crate::source::samples::{Entry, Scan};
+use crate::source::metadata::Rows;
+use crate::source::rules::{excluded, under};
+use crate::source::samples::{Entry, Scan, is_image};
 use crate::source::scanner::Scanner;
 
 impl Scanner<'_> {
@@ -18,6 +19,9 @@ impl Scanner<'_> {
         split: &Split,
         classes: &Classes,
     ) -> Option<u32> {
+        if let Some(metadata) = &self.rules.metadata {
+            return self.label_by_row(metadata, dir, first);
+        }
         if self.rules.is_unlabelled(&split.name) {
             return Some(NO_LABEL);
         }
@@ -35,6 +39,59 @@ impl Scanner<'_> {
             self.problem(ProblemKind::Unlabelled, dir.path_of(first), what);
         }
         found.and_then(|label| classes.by_label.get(label as usize).copied())
+    }
+
+    /// The label in the metadata's row of the image of a sample, which begins at `first`; `None` if it is left out or refused.
+    fn label_by_row(&mut self, metadata: &Rows, dir: &Dir, first: usize) -> Option<u32> {
+        let stem = split_extension(dir.file(first).name).0;
+        let files = (first..dir.len()).take_while(|&i| split_extension(dir.file(i).name).0 == stem);
+        let mut images = files.filter(|&i| is_image(dir.file(i).name));
+        let image = images.next().unwrap_or(first);
+        let path = SourcePath::join(&dir.path, dir.file(image).name);
+        match metadata.number(path.as_bytes()) {
+            Some(number) => {
+                self.rows_seen.resize(metadata.len(), false);
+                self.rows_seen[number] = true;
+                let row = metadata.find(path.as_bytes())?;
+                for (name, _) in row.fields() {
+                    *self.notes.sidecars.entry(name.to_owned()).or_default() += 1;
+                }
+                Some(row.label)
+            }
+            None if metadata.skip_missing => {
+                self.notes.left_out += 1;
+                None
+            }
+            None => {
+                let what = ": no row in the metadata, and no `--missing-rows skip`";
+                self.problem(ProblemKind::Unlabelled, dir.path_of(image), what);
+                None
+            }
+        }
+    }
+
+    /// Refuses rows of the metadata that no image has, unless images may be left out.
+    pub(super) fn rows_without_images(&mut self) {
+        let Some(metadata) = self.rules.metadata.clone() else {
+            return;
+        };
+        self.rows_seen.resize(metadata.len(), false);
+        let filtered = !self.rules.include.is_empty();
+        for (number, row) in metadata.iter().enumerate() {
+            if self.rows_seen[number] || filtered || excluded(&self.rules.exclude, &row.path) {
+                continue;
+            }
+            if metadata.skip_missing {
+                self.notes.unused_labels += 1;
+                continue;
+            }
+            let what = ": in the metadata, and no image is there; `--missing-rows skip` leaves such rows out";
+            self.problem(
+                ProblemKind::Unlabelled,
+                SourcePath::new(row.path.clone()),
+                what,
+            );
+        }
     }
 
     /// Gives the k-th row of the label file to the k-th flat image in path order.

@@ -10,6 +10,7 @@ pub(crate) mod imagenet;
 mod labelling;
 pub(crate) mod labels;
 pub(crate) mod layouts;
+pub(crate) mod metadata;
 pub(crate) mod outline;
 pub(crate) mod rules;
 pub(crate) mod samples;

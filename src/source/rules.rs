@@ -3,13 +3,16 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use globset::GlobSet;
 
 use crate::model::limits::Limits;
 use crate::model::problems::Problems;
+use crate::model::recipe::MetadataColumns;
 use crate::model::sample::SourcePath;
 use crate::source::labels::Labels;
+use crate::source::metadata::Rows;
 
 /// How a listing is read.
 pub(crate) struct Rules {
@@ -21,6 +24,10 @@ pub(crate) struct Rules {
     pub labels_unneeded: bool,
     /// Whether all directories are directories only, and no image has a label.
     pub(crate) flat: bool,
+    /// Which columns of tables of metadata the user means.
+    pub(crate) metadata_columns: MetadataColumns,
+    /// What tables say of the images, if there are such: then directories are no classes.
+    pub(crate) metadata: Option<Arc<Rows>>,
     /// Files that were left out before the listing was renamed.
     pub(crate) left_out_before: u64,
     /// Splits whose images lie in no class directories and have no labels, though others have.
@@ -44,6 +51,11 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// Whether the directories of a split are no classes, whatever says the labels of its images.
+    pub(super) fn has_no_classes(&self, split: &str) -> bool {
+        self.metadata.is_some() || self.is_unlabelled(split)
+    }
+
     /// Whether the images of a split have no labels.
     pub(super) fn is_unlabelled(&self, split: &str) -> bool {
         self.flat || self.unlabelled.contains(&split)
@@ -59,6 +71,8 @@ impl Rules {
             labels: None,
             labels_unneeded: false,
             flat: false,
+            metadata_columns: MetadataColumns::default(),
+            metadata: None,
             left_out_before: 0,
             unlabelled: Vec::new(),
             doubt: true,

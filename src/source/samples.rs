@@ -1,6 +1,7 @@
 //! The samples of a source in a compact form: positions in its listing. Nothing here knows of shards.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
@@ -10,7 +11,10 @@ use crate::base::text::hex;
 use crate::base::units::count_text;
 use crate::model::listing::Dir;
 use crate::model::record::known_label;
-use crate::model::sample::{Field, Sample, is_plain, key, sidecar_field, split_extension};
+use crate::model::sample::{
+    Field, FilePath, Sample, SourcePath, Version, is_plain, key, sidecar_field, split_extension,
+};
+use crate::source::metadata::{Row, Rows};
 
 /// Entries that one thread describes before the next takes some.
 const HASHED_AT_ONCE: usize = 8192;
@@ -61,6 +65,8 @@ pub(crate) struct Scan {
     pub classes: Vec<String>,
     /// Split names, sorted.
     pub splits: Vec<String>,
+    /// What tables say of the images, if there are such.
+    pub(super) metadata: Option<Arc<Rows>>,
     /// The samples, grouped by directory until planning orders them.
     pub entries: Vec<Entry>,
     /// What else was seen.
@@ -83,9 +89,11 @@ impl Scan {
                     path: dir.path_of(i),
                     size: file.size,
                     version: file.version(),
+                    content: None,
                 })
             })
             .collect();
+        fields.extend(self.made_fields(entry));
         fields.sort_by(|a, b| {
             let is_other = |field: &Field| !is_image(field.path.as_bytes());
             (is_other(a), &a.name).cmp(&(is_other(b), &b.name))
@@ -95,6 +103,31 @@ impl Scan {
             label: known_label(entry.label),
             fields,
         }
+    }
+
+    /// What tables say of the image of an entry; nothing if there are none.
+    fn row(&self, entry: &Entry) -> Option<&Row> {
+        let rows = self.metadata.as_ref()?;
+        let dir = &self.dirs[entry.dir as usize];
+        let mut files = entry.first as usize..entry.first as usize + usize::from(entry.count);
+        let image = files.find(|&i| is_image(dir.file(i).name))?;
+        rows.find(SourcePath::join(&dir.path, dir.file(image).name).as_bytes())
+    }
+
+    /// The fields that an entry has from tables: as if such files lay beside the image.
+    fn made_fields(&self, entry: &Entry) -> impl Iterator<Item = Field> {
+        let dir = &self.dirs[entry.dir as usize];
+        let place = dir.opened_at.as_ref().unwrap_or(&dir.path);
+        let stem = split_extension(dir.file(entry.first as usize).name).0;
+        let fields = self.row(entry).into_iter().flat_map(Row::fields);
+        fields.map(move |(name, content)| Field {
+            name: name.to_owned(),
+            path: FilePath::below(place, &[stem, b".", name.as_bytes()].concat()),
+            size: content.len() as u64,
+            // Other rows of the same table may change without it.
+            version: Version::ETag(hex(&Sha256::digest(content)[..8])),
+            content: Some(content.into()),
+        })
     }
 
     /// The key of an entry.
@@ -138,6 +171,11 @@ impl Scan {
                 for i in entry.first..entry.first + u32::from(entry.count) {
                     dir.file(i as usize)
                         .describe(&mut |bytes| hasher.update(bytes));
+                }
+                for (name, content) in self.row(entry).into_iter().flat_map(Row::fields) {
+                    hasher.update(name);
+                    hasher.update((content.len() as u64).to_le_bytes());
+                    hasher.update(content);
                 }
             }
             hasher.finalize()

@@ -23,6 +23,7 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
             ..Notes::default()
         },
         unread: Vec::new(),
+        rows_seen: Vec::new(),
     };
     // An unreadable or looping place that was to be left out is none of our business.
     scanner
@@ -40,6 +41,7 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
         notes: Notes::default(),
         class_sizes: vec![0; classes.names.len()],
         classes: classes.names.clone(),
+        metadata: rules.metadata.clone(),
     };
     for (index, place) in places.iter().enumerate() {
         if let Some(place) = place {
@@ -48,6 +50,7 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
     }
     scanner.label_by_position(&mut scan, &splits, &classes);
     scanner.unused_labels(&scan, &splits);
+    scanner.rows_without_images();
     for entry in &scan.entries {
         if let Some(size) = scan.class_sizes.get_mut(entry.label as usize) {
             *size += 1;

@@ -24,6 +24,8 @@ pub(super) struct Scanner<'a> {
     pub(super) notes: Notes,
     /// Images of kinds that are not read.
     pub(super) unread: Vec<SourcePath>,
+    /// Which rows of the metadata an image has.
+    pub(super) rows_seen: Vec<bool>,
 }
 
 impl Scanner<'_> {

@@ -5,6 +5,7 @@
 //! folder opens a file or a socket.
 
 mod archive;
+mod contents;
 mod local;
 mod options;
 mod parallel;
@@ -26,6 +27,7 @@ use crate::base::signal::Stop;
 use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
+use crate::store::contents::WithContents;
 
 pub(crate) use archive::{LeftOut, counted_directory};
 pub use options::S3Options;
@@ -266,7 +268,8 @@ pub(crate) fn source(location: &str, access: &Access) -> Result<Box<dyn Source>>
             Scheme::S3 => Box::new(s3::S3Source::open(location, access)?),
         })
     };
-    archive::open(location, access, &plain)
+    let source = archive::open(location, access, &plain)?;
+    Ok(Box::new(WithContents(source)))
 }
 
 /// Opens the destination at a path or `s3://` location; it need not exist yet.
@@ -434,6 +437,7 @@ mod tests {
             path: dir.path_of(0),
             size: file.size,
             version: file.version(),
+            content: None,
         };
         assert_eq!((dir.len(), field.path.to_string()), (1, "c/a.jpg".into()));
         assert_eq!(field.size, content.len() as u64);

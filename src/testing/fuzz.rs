@@ -122,6 +122,7 @@ fn archive(data: &[u8]) {
             let version = file.version();
             assert_eq!(version.to_string().parse().as_ref(), Ok(&version));
             let field = Field {
+                content: None,
                 name: "jpg".to_owned(),
                 path: dir.path_of(i),
                 size: file.size,

@@ -101,6 +101,12 @@ fn imagenet_in_its_official_names_comes_out_as_from_the_unpacked_tree() {
     let same = unpacked.convert(&[]);
     assert_eq!(same.tars(), output.tars());
     same.run.says(&["layout    ImageNet, unpacked: "]);
+    // Left out by the name that it has, and by the one that counts.
+    for glob in ["test", "ILSVRC2012_img_test*"] {
+        let output = official.convert(&["--exclude", glob]);
+        let splits = output.manifest()["splits"].as_array().unwrap().len();
+        assert_eq!(splits, 2, "{glob}");
+    }
     let nested = imagenet(
         "ILSVRC2012_img_train/train",
         "ILSVRC2012_img_val/val",

@@ -330,3 +330,183 @@ fn included_files_are_the_only_ones() {
         .verify(&["--level", "source", "--source", source.to_str().unwrap()])
         .exits(0);
 }
+
+/// Pictures in two splits, and tables that say what they are.
+fn with_metadata() -> Dataset {
+    Dataset::new()
+        .pictures(&["train/1.jpg", "train/deep/2.jpg", "val/1.jpg"])
+        .file(
+            "train/metadata.csv",
+            "file_name,label,caption,width,007\n1.jpg,dog,a dog,5,07\ndeep/2.jpg,cat,\"a cat, asleep\",,08\n",
+        )
+        .file(
+            "val/metadata.csv",
+            "file_name,label,caption,width,007\n1.jpg,dog,,7,09\n",
+        )
+}
+
+#[test]
+fn metadata_says_classes_captions_and_all_else() {
+    let data = with_metadata();
+    let output = data.convert(&["--missing-fields", "fail"]);
+    output.run.says(&[
+        "layout    metadata: train/metadata.csv and 1 more: class from column `label`, `txt` from column `caption`, all others in `json`",
+        "classes   2: cat … dog",
+    ]);
+    let manifest = output.manifest();
+    assert_eq!(manifest["classes"], json!(["cat", "dog"]));
+    assert_eq!(manifest["recipe"]["layout"], "metadata");
+    assert!(manifest["recipe"].get("metadata").is_none());
+    assert_eq!(splits(&output), [is("train", 2), is("val", 1)]);
+    assert_eq!(output.member("train/1", "cls"), b"1");
+    assert_eq!(output.member("train/deep/2", "cls"), b"0");
+    assert_eq!(output.member("train/deep/2", "txt"), b"a cat, asleep");
+    assert_eq!(output.member("val/1", "txt"), b"");
+    let json = |key| -> Value { serde_json::from_slice(&output.member(key, "json")).unwrap() };
+    let expected = json!({ "007": "07", "caption": "a dog", "width": 5 });
+    assert_eq!(json("train/1"), expected);
+    assert_eq!(json("train/deep/2")["width"], json!(null));
+    let source = data.source();
+    let level = ["--level", "source", "--source", source.to_str().unwrap()];
+    output.verify(&level).exits(0);
+    data.convert_to(&output.path, &[])
+        .exits(0)
+        .says(&["up to date"]);
+    for format in ["tfrecord", "parquet"] {
+        data.convert(&["--format", format]).verify(&level).exits(0);
+    }
+    // A plan that another process packs has what the tables say in it.
+    let planned = data.fresh();
+    crate::support::run(
+        crate::support::shardpack(&["plan"])
+            .arg(&source)
+            .arg(&planned),
+    )
+    .exits(0);
+    std::fs::remove_file(source.join("train/metadata.csv")).unwrap();
+    for verb in ["pack", "publish"] {
+        crate::support::run(crate::support::shardpack(&[verb]).arg(&planned)).exits(0);
+    }
+    assert_eq!(crate::support::digests(&planned.join("data")), {
+        let mut tars = output.tars();
+        tars = tars
+            .into_iter()
+            .map(|(name, sum)| (name["data/".len()..].to_owned(), sum))
+            .collect();
+        tars
+    });
+}
+
+#[test]
+fn a_row_that_changed_changes_its_sample_only() {
+    let data = with_metadata();
+    let output = data.convert(&[]);
+    let data = data.file(
+        "val/metadata.csv",
+        "file_name,label,caption,width,007\n1.jpg,dog,changed,7,09\n",
+    );
+    data.convert_to(&output.path, &[]).exits(3).says(&["val/1"]);
+    data.convert_to(&output.path, &["--on-change", "rebuild"])
+        .exits(0);
+    assert_eq!(output.row("val/1")["label"], 1);
+    output.verify(&[]).exits(0);
+}
+
+#[test]
+fn images_without_rows_and_rows_without_images_are_refused_or_left_out() {
+    let data = Dataset::new()
+        .pictures(&["1.jpg", "2.jpg"])
+        .file("metadata.jsonl", "{\"file_name\": \"1.jpg\", \"text\": \"one\"}\n{\"file_name\": \"3.jpg\", \"text\": \"three\"}\n");
+    let words = [
+        "2.jpg: no row in the metadata",
+        "3.jpg: in the metadata, and no image",
+        "--missing-rows skip",
+    ];
+    data.refuses(&[], 3, &words);
+    let output = data.convert(&["--missing-rows", "skip"]);
+    assert_eq!(output.keys(), ["1"]);
+    assert_eq!(output.member("1", "txt"), b"one");
+    assert_eq!(output.row("1")["label"], -1);
+    data.refuses(
+        &["--missing-rows", "skip", "--labels", "none"],
+        2,
+        &["there is neither"],
+    );
+}
+
+#[test]
+fn metadata_that_is_not_clear_is_refused() {
+    let refused = |table: &str, flags: &[&str], words: &[&str]| {
+        let data = Dataset::new()
+            .pictures(&["1.jpg"])
+            .file("metadata.csv", table);
+        data.refuses(flags, 3, words);
+    };
+    refused(
+        "file_name,label,class\n1.jpg,a,b\n",
+        &[],
+        &["`label` and `class`", "--label-column label"],
+    );
+    refused(
+        "file_name,kind\n1.jpg,a\n",
+        &["--label-column", "x"],
+        &["no column `x`", "`kind`"],
+    );
+    refused(
+        "file_name,label\n../1.jpg,a\n",
+        &[],
+        &["`../1.jpg` is no path"],
+    );
+    refused("file_name,label\nhttp://x/1.jpg,a\n", &[], &["is no path"]);
+    refused(
+        "file_name,label\n1.jpg,a\n1.jpg,b\n",
+        &[],
+        &["two rows of metadata name `1.jpg`"],
+    );
+    refused(
+        "file_name,label\n1.jpg,\n",
+        &[],
+        &["line 2: `label` is no class"],
+    );
+    refused(
+        "file_name,label\n1.jpg,1.5\n",
+        &[],
+        &["line 2: `label` is no class"],
+    );
+    refused(
+        "name,label\n1.jpg,a\n",
+        &["--layout", "metadata"],
+        &["no column `file_name`"],
+    );
+    let classes = Dataset::new().class("cat", 1).class("dog", 1).file(
+        "metadata.csv",
+        "file_name,width\ncat/0000.jpg,1\ndog/0000.jpg,2\n",
+    );
+    classes.refuses(
+        &[],
+        3,
+        &[
+            "2 directories may be classes",
+            "--layout metadata",
+            "--layout imagefolder",
+        ],
+    );
+    assert_eq!(
+        classes.convert(&["--layout", "imagefolder"]).manifest()["classes"],
+        json!(["cat", "dog"])
+    );
+    assert_eq!(
+        classes.convert(&["--layout", "metadata"]).manifest()["classes"],
+        json!([])
+    );
+    let data = Dataset::new()
+        .pictures(&["1.jpg"])
+        .file("1.json", "{}")
+        .file("metadata.csv", "file_name,x\n1.jpg,a\n");
+    data.refuses(
+        &[],
+        3,
+        &["1.json: the field `json` is made from the metadata"],
+    );
+    data.refuses(&["--json"], 2, &["drop `--json`"]);
+}

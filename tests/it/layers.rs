@@ -25,7 +25,7 @@ const LIBRARIES: [(&str, &[&str]); 24] = [
     ("flate2", &["format/compress/", "store/archive/"]),
     ("rawzip", &["store/archive/zip.rs"]),
     ("image", &["base/image/"]),
-    ("csv", &["source/labels/"]),
+    ("csv", &["source/labels/", "source/metadata/"]),
     ("getrandom", &["base/unique.rs"]),
     ("time", &["cli/settings/running.rs"]),
     ("aws_sdk_s3", &["store/s3/"]),

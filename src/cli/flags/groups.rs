@@ -117,7 +117,18 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) file_column: Option<String>,
-    /// Column of the --labels file that is the class, by its name in the header or its number from 1; never guessed [default: `label`,
+    /// Column of metadata.csv or metadata.jsonl that is a caption: it becomes a `txt` field too [default: `text`, `caption`]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        env = "SHARDPACK_CAPTION_COLUMN",
+        help_heading = "Input"
+    )]
+    pub(crate) caption_column: Option<String>,
+    /// When images have no row in the metadata, or rows no image
+    #[arg(long, value_enum, default_value_t = MissingRows::Fail, env = "SHARDPACK_MISSING_ROWS", help_heading = "Input")]
+    pub(crate) missing_rows: MissingRows,
+    /// Column of the --labels file or of the metadata that is the class, by its name in the header or its number from 1; never guessed [default: `label`,
     /// `class`, `synset` …]
     #[arg(
         long,

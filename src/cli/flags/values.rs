@@ -37,8 +37,18 @@ pub(crate) enum Layout {
     Imagenet,
     /// ImageNet as Kaggle hands it out, from any level of its tree
     Kaggle,
+    /// Images with metadata.csv or metadata.jsonl beside them
+    Metadata,
     /// Images without classes
     Flat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MissingRows {
+    /// Refuse the source, and list them
+    Fail,
+    /// Leave them out
+    Skip,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ use crate::cli::flags as cli;
 use crate::grow::options::Growth;
 use crate::grow::options::OnChange;
 use crate::grow::removals::AllowedRemovals;
-use crate::model::recipe::{Arrangement, Recipe};
+use crate::model::recipe::{Arrangement, MetadataColumns, Recipe};
 use crate::source::labels::Labels;
 use crate::source::labels::columns::Columns;
 use crate::source::layouts::known_texts;
@@ -71,6 +71,9 @@ impl Planning {
     pub(crate) fn arranged(&self, layout: Arrangement) -> Self {
         let mut planning = self.clone();
         planning.recipe.layout = layout;
+        if layout != Arrangement::Metadata {
+            planning.recipe.metadata = MetadataColumns::default();
+        }
         planning
     }
 
@@ -83,7 +86,7 @@ impl Planning {
             growth: Growth::default(),
             files: Files::default(),
             // What is in a recipe was recognised, or typed.
-            layout: Some(recipe.layout).filter(|layout| *layout != Arrangement::ImageFolder),
+            layout: Some(recipe.layout),
             recipe,
         }
     }
@@ -105,8 +108,10 @@ impl Planning {
         classes: &[String],
         before: &[String],
     ) -> Result<Vec<String>> {
-        let known = known_texts(self.recipe.layout, classes);
+        let mut known = known_texts(self.recipe.layout, classes);
         if self.files.class_names.is_none() && !known.is_empty() {
+            let kept = before.len().min(known.len());
+            known[..kept].clone_from_slice(&before[..kept]);
             return Ok(known);
         }
         let missing = match &self.files.class_names {

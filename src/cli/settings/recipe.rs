@@ -12,7 +12,9 @@ use crate::base::text::show;
 use crate::cli::flags as cli;
 use crate::format::RecipeLayout as _;
 use crate::model::problems::Problems;
-use crate::model::recipe::{Arrangement, Compression, Cut, Format, Missing, Order, Recipe, Schema};
+use crate::model::recipe::{
+    Arrangement, Compression, Cut, Format, MetadataColumns, Missing, Order, Recipe, Schema,
+};
 use crate::model::sample::SourcePath;
 use crate::publish::readers::check_reader;
 use crate::source::rules::{Rules, excluded};
@@ -31,6 +33,8 @@ pub(crate) fn rules_of(recipe: &Recipe) -> Result<Rules> {
         labels: None,
         labels_unneeded: recipe.labels,
         flat: recipe.layout == Arrangement::Flat,
+        metadata_columns: recipe.metadata.clone(),
+        metadata: None,
         left_out_before: 0,
         unlabelled: Vec::new(),
         doubt: false,
@@ -224,6 +228,17 @@ pub(crate) fn named_splits(given: &[OsString]) -> Result<Splits> {
     Ok(splits)
 }
 
+/// How tables of metadata are read; an empty environment twin says nothing.
+fn metadata_columns(args: &cli::RecipeArgs) -> MetadataColumns {
+    let given = |column: &Option<String>| column.clone().filter(|column| !column.is_empty());
+    MetadataColumns {
+        // Beside a label file it is that file's column.
+        label: given(&args.label_column).filter(|_| args.labels.is_none()),
+        caption: given(&args.caption_column),
+        skip_missing: args.missing_rows == cli::MissingRows::Skip,
+    }
+}
+
 /// How the source is arranged, as far as the flags say it.
 fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
     let no_labels = args
@@ -231,10 +246,9 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
         .as_ref()
         .is_some_and(|labels| labels == NO_LABELS);
     let has_labels = args.labels.is_some() && !no_labels;
-    let columns = args.label_column.is_some() || args.file_column.is_some();
-    if columns && !has_labels {
+    if args.file_column.is_some() && !has_labels {
         return Err(Error::usage(
-            "--label-column and --file-column are columns of the label file: add `--labels FILE` or drop them",
+            "--file-column is a column of the label file: add `--labels FILE` or drop it",
         ));
     }
     let (name, arrangement) = match args.layout {
@@ -243,6 +257,7 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
         cli::Layout::Imagefolder => ("imagefolder", Arrangement::ImageFolder),
         cli::Layout::Imagenet => ("imagenet", Arrangement::Imagenet),
         cli::Layout::Kaggle => ("kaggle", Arrangement::Kaggle),
+        cli::Layout::Metadata => ("metadata", Arrangement::Metadata),
         cli::Layout::Flat => ("flat", Arrangement::Flat),
     };
     let refused = |flag: &str, why: &str| {
@@ -258,8 +273,16 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
         Arrangement::Flat if args.class_names.is_some() => {
             refused("--class-names", "because its images have no classes")
         }
-        Arrangement::ImageFolder | Arrangement::Imagenet | Arrangement::Kaggle if no_labels => {
-            refused("--labels none", "because it has labels")
+        Arrangement::ImageFolder
+        | Arrangement::Imagenet
+        | Arrangement::Kaggle
+        | Arrangement::Metadata
+            if no_labels =>
+        {
+            refused("--labels none", "because it may have labels")
+        }
+        Arrangement::Metadata if has_labels => {
+            refused("--labels", "because its tables have the labels")
         }
         Arrangement::Imagenet | Arrangement::Kaggle if has_labels => {
             refused("--labels", "because its labels are built in")
@@ -375,6 +398,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
             cli::Validate::Decode => Validate::Decode,
         },
         layout: arrangement(args)?,
+        metadata: metadata_columns(args),
         splits: named_splits(&args.split)?,
         include: given(&args.include),
         exclude: given(&args.exclude),

@@ -81,7 +81,7 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
             ))),
         };
     }
-    for place in [&mut places.train, &mut places.val, &mut places.test] {
+    for (_, place) in places.named() {
         *place = place.take().map(|root| inner(dirs, root));
     }
     let from = match (official, dirs.iter().any(|dir| dir.opened_at.is_some())) {

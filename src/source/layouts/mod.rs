@@ -6,11 +6,12 @@
 
 mod imagenet;
 mod kaggle;
+mod metadata;
 mod splits;
 
 use crate::base::error::{Error, Result};
 use crate::model::listing::{Dir, Listing};
-use crate::model::recipe::Arrangement;
+use crate::model::recipe::{Arrangement, MetadataColumns};
 use crate::model::sample::Field;
 use crate::source::imagenet as known;
 use crate::source::rules::{Rules, excluded};
@@ -48,7 +49,8 @@ pub(crate) fn scan_as(
     source: &dyn Source,
     name: &str,
 ) -> Result<(Scan, Recognised)> {
-    let plain = rules.splits.is_empty() && rules.labels.is_none() && !rules.labels_unneeded;
+    let has_file = rules.labels.is_some() || rules.labels_unneeded;
+    let has_splits = !rules.splits.is_empty();
     let mut unknown = Unknown {
         listing,
         rules: &mut rules,
@@ -56,29 +58,29 @@ pub(crate) fn scan_as(
         name,
         is_wanted: layout.is_some(),
     };
-    // By the paths that the user sees; what is renamed is filtered once more, by those that count.
-    let exclude = &unknown.rules.exclude;
-    let is_left_out = |dir: &Dir| excluded(exclude, &dir.path);
     let tries = match layout {
-        None if plain => &[Arrangement::Kaggle, Arrangement::Imagenet][..],
-        None => &[],
+        None if has_file => &[],
+        None if !has_splits => &[
+            Arrangement::Kaggle,
+            Arrangement::Imagenet,
+            Arrangement::Metadata,
+        ][..],
+        None => &[Arrangement::Metadata],
         Some(Arrangement::Kaggle) => &[Arrangement::Kaggle],
         Some(Arrangement::Imagenet) => &[Arrangement::Imagenet],
+        Some(Arrangement::Metadata) => &[Arrangement::Metadata],
         Some(_) => &[],
     };
     if !tries.is_empty() {
-        let dirs = &mut unknown.listing.dirs;
-        unknown.rules.left_out_before = dirs
-            .iter()
-            .filter(|dir| is_left_out(dir))
-            .map(|dir| dir.len() as u64)
-            .sum();
-        dirs.retain(|dir| !is_left_out(dir));
+        // By the paths that the user sees; what is renamed is filtered once more, by those that count.
+        let exclude = unknown.rules.exclude.clone();
+        unknown.leave_out(|dir| excluded(&exclude, &dir.path));
     }
     let mut recognised = None;
     for layout in tries {
         recognised = match layout {
             Arrangement::Kaggle => kaggle::recognise(&mut unknown)?,
+            Arrangement::Metadata => metadata::recognise(&mut unknown)?,
             _ => imagenet::recognise(&mut unknown)?,
         };
         if recognised.is_some() {
@@ -97,6 +99,14 @@ pub(crate) fn scan_as(
         }
         .to_owned(),
     });
+    if recognised.layout != Arrangement::Metadata
+        && rules.metadata_columns != MetadataColumns::default()
+    {
+        return Err(Error::usage(
+            "--label-column, --caption-column and --missing-rows are about columns and rows of a label file or of metadata.csv, and there is \
+             neither: add `--labels FILE` or drop them",
+        ));
+    }
     Ok((scan(listing, &rules, name)?, recognised))
 }
 
@@ -110,6 +120,17 @@ pub(crate) fn known_texts(layout: Arrangement, classes: &[String]) -> Vec<String
 }
 
 impl Unknown<'_> {
+    /// Leaves directories out, and counts their files.
+    pub(super) fn leave_out(&mut self, is_out: impl Fn(&Dir) -> bool) {
+        let mut files = 0;
+        self.listing.dirs.retain(|dir| {
+            let out = is_out(dir);
+            files += if out { dir.len() as u64 } else { 0 };
+            !out
+        });
+        self.rules.left_out_before += files;
+    }
+
     /// What to say where the user says that it is something, and it is not.
     pub(super) fn refusal(&self, what: impl std::fmt::Display) -> Error {
         Error::source_data(format!("{}: {what}", self.name))
@@ -129,6 +150,7 @@ impl Unknown<'_> {
             path,
             size: file.size,
             version: file.version(),
+            content: None,
         };
         let buffer = self.source.start(&field).wait()?;
         Ok(buffer.to_vec())

@@ -10,7 +10,7 @@ use crate::model::sample::SourcePath;
 use crate::source::imagenet;
 use crate::source::labels::Labels;
 use crate::source::layouts::Unknown;
-use crate::source::rules::under;
+use crate::source::rules::{excluded, under};
 use crate::source::samples::is_image;
 
 /// Directories or images named in a message.
@@ -22,6 +22,17 @@ pub(super) struct Places {
     pub(super) train: Option<Vec<u8>>,
     pub(super) val: Option<Vec<u8>>,
     pub(super) test: Option<Vec<u8>>,
+}
+
+impl Places {
+    /// Each with the name of its split.
+    pub(super) fn named(&mut self) -> [(&'static str, &mut Option<Vec<u8>>); 3] {
+        [
+            ("train", &mut self.train),
+            ("val", &mut self.val),
+            ("test", &mut self.test),
+        ]
+    }
 }
 
 /// What a split holds.
@@ -102,7 +113,14 @@ impl Unknown<'_> {
     /// Renames the splits, gives them their labels, and says what they hold. `compared` is what the labels were compared with.
     ///
     /// `None` if the training classes are not ImageNet's, and nobody says that they are.
-    pub(super) fn take(&mut self, places: Places, compared: &str) -> Result<Option<String>> {
+    pub(super) fn take(&mut self, mut places: Places, compared: &str) -> Result<Option<String>> {
+        for (name, place) in places.named() {
+            let is_left_out =
+                !self.rules.exclude.is_empty() && excluded(&self.rules.exclude, name.as_bytes());
+            if let Some(root) = place.take_if(|root| is_left_out && !root.is_empty()) {
+                self.leave_out(|dir| under(&dir.path, &root).is_some());
+            }
+        }
         let dirs = &self.listing.dirs;
         let mut said = Vec::new();
         let (mut splits, mut unlabelled) = (Vec::new(), Vec::new());

@@ -135,6 +135,7 @@ fn lone(source: &Lister<'_>, name: &FilePath) -> Result<Outer> {
 /// The file of an archive; what field it would be nobody asks.
 fn field(path: FilePath, size: u64, version: Version) -> Field {
     Field {
+        content: None,
         name: String::new(),
         path,
         size,

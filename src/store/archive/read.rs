@@ -82,6 +82,7 @@ impl Reading {
             member: field.path.clone(),
             size: field.size,
             archive: Field {
+                content: None,
                 name: String::new(),
                 path,
                 size: member.archive.bytes,

@@ -177,6 +177,7 @@ mod tests {
     #[test]
     fn walks_come_back_for_the_same_archive_under_the_same_rule_only() {
         let field = |size: u64| Field {
+            content: None,
             name: String::new(),
             path: FilePath::below(b"", b"a.tar"),
             size,

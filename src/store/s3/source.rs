@@ -196,6 +196,7 @@ mod tests {
             path: FilePath::below(b"c", b"a.jpg"),
             size: 10,
             version: Version::ETag("tag".to_owned()),
+            content: None,
         };
         let (promise, pending) = promise();
         let task = keep(promise, source.reading(&field, Span::Whole(Some(10))));

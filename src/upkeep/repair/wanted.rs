@@ -38,6 +38,7 @@ impl WantedFiles {
                         path,
                         size: file.size,
                         version: file.version(),
+                        content: None,
                     });
                 }
             }
