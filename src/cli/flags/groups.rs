@@ -85,7 +85,7 @@ pub(crate) struct RecipeArgs {
     /// Name of the dataset in its card
     #[arg(long, default_value = "dataset", env = "SHARDPACK_NAME")]
     pub(crate) name: String,
-    /// A split and its directory below SRC; repeat for more [default: directories named train, val, test …]
+    /// A split and its directory or archive below SRC; repeat for more [default: directories named train, val, test …]
     #[arg(
         long,
         value_name = "NAME=SUBPATH",
