@@ -172,7 +172,9 @@ impl View {
                     *stage = now;
                 }
                 bar.set_length(counters.counts().all_bytes.max(1));
-                bar.set_position(counters.bytes());
+                // While a source is listed nobody knows how much there is to read.
+                let known = counters.counts().all_bytes > 0;
+                bar.set_position(if known { counters.bytes() } else { 0 });
                 bar.set_message(rate.message(counters));
             }
             Self::Lines { rate, last } if last.elapsed() >= LINE_INTERVAL => {
@@ -254,6 +256,13 @@ impl Rate {
         } else {
             "-".to_owned()
         };
+        if counts.all_samples == 0 && counts.listed > 0 {
+            return format!(
+                "{} files listed  {} read",
+                count_text(counts.listed),
+                bytes_text(counts.bytes)
+            );
+        }
         let mut message = format!(
             "{}/{} samples  {}/s  {}/{} shards  ETA {eta}",
             count_text(counts.samples),

@@ -261,11 +261,6 @@ impl Dir {
         }
     }
 
-    /// The archive that its files lie in.
-    pub(crate) fn archive(&self) -> Option<&Arc<Archive>> {
-        self.archive.as_ref()
-    }
-
     /// Adds a file of the directory's archive; false when it does not fit.
     #[must_use]
     pub(crate) fn push_member(&mut self, name: &[u8], size: u64, extent: &Extent) -> bool {

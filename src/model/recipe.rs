@@ -70,7 +70,7 @@ pub(crate) enum Arrangement {
 /// How tables of metadata are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct MetadataColumns {
+pub(crate) struct MetadataColumns {
     /// The column that is the class, if the user says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,

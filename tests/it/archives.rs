@@ -328,6 +328,29 @@ fn a_killed_run_over_an_archive_goes_on_to_the_same_bytes() {
 }
 
 #[test]
+fn a_damaged_shard_is_made_again_from_the_archive() {
+    let (data, files) = tree();
+    let archive = data.place("all.zip");
+    let entries: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(path, content)| (path.as_str(), &content[..]))
+        .collect();
+    write(&archive, &zip(&entries, ZipOptions::default()));
+    let out = data.fresh();
+    run(shardpack(&["plan"]).args(FLAGS).arg(&archive).arg(&out)).exits(0);
+    run(shardpack(&["pack", "--publish-when-complete"]).arg(&out)).exits(0);
+    let expected = shards(&out);
+    let shard = crate::support::files(&out.join("data")).remove(1);
+    fs::write(&shard, b"gone").unwrap();
+    run(shardpack(&["repair"]).arg(&out)).exits(0);
+    assert_eq!(shards(&out).len(), expected.len());
+    run(shardpack(&["verify", "--level", "source", "--source"])
+        .arg(&archive)
+        .arg(&out))
+    .exits(0);
+}
+
+#[test]
 fn large_members_are_read_in_pieces_and_their_checksums_compared() {
     let data = Dataset::new();
     let files: Files = (0..3)

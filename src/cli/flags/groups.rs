@@ -91,7 +91,7 @@ pub(crate) struct RecipeArgs {
     /// How SRC is arranged
     #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
     pub(crate) layout: Layout,
-    /// A split and its directory below SRC; repeat for more [default: directories named train, val, test …]
+    /// A split and its directory or archive below SRC; repeat for more [default: directories named train, val, test …]
     #[arg(
         long,
         value_name = "NAME=SUBPATH",

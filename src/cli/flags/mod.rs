@@ -150,7 +150,8 @@ impl Verb {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    /// Images: a directory or s3://BUCKET/PREFIX with one directory per class, or splits of such
+    /// Images: a directory, s3://BUCKET/PREFIX or an archive (.tar, .zip) with one directory per class, or splits of such; archives in it count as
+    /// directories
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
     pub(crate) source: String,
     /// Where the dataset goes: a directory or s3://BUCKET/PREFIX
@@ -177,7 +178,8 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertPlanArgs {
-    /// Images: a directory or s3://BUCKET/PREFIX with one directory per class, or splits of such
+    /// Images: a directory, s3://BUCKET/PREFIX or an archive (.tar, .zip) with one directory per class, or splits of such; archives in it count as
+    /// directories
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
     pub(crate) source: String,
     /// Where the dataset goes: a directory or s3://BUCKET/PREFIX

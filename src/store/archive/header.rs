@@ -174,13 +174,13 @@ fn past(content: u64, bytes: u64, end: u64, header: u64) -> Result<u64, Stop> {
     }
 }
 
-/// Whether the checksum is that of a header; some old programs summed signed bytes.
+/// Whether the checksum is that of a header, its own field taken as blanks; some old programs summed signed bytes.
 fn is_header(header: &Header) -> bool {
     let bytes = header.as_bytes();
-    let blank = |i: usize| (148..156).contains(&i);
-    let byte = |i: usize| if blank(i) { b' ' } else { bytes[i] };
-    let unsigned: u32 = (0..bytes.len()).map(|i| u32::from(byte(i))).sum();
-    let signed: i64 = (0..bytes.len()).map(|i| i64::from(byte(i) as i8)).sum();
+    let sum = |some: &[u8]| some.iter().map(|&byte| u32::from(byte)).sum::<u32>();
+    let unsigned = sum(&bytes[..148]) + 8 * u32::from(b' ') + sum(&bytes[156..]);
+    let high = |some: &[u8]| some.iter().filter(|byte| **byte >= 0x80).count() as i64;
+    let signed = i64::from(unsigned) - 256 * (high(&bytes[..148]) + high(&bytes[156..]));
     header
         .cksum()
         .is_ok_and(|sum| sum == unsigned || i64::from(sum) == signed)

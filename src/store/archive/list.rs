@@ -32,6 +32,8 @@ pub(super) struct Lister<'a> {
     pub(super) counters: &'a Counters,
     pub(super) stop: &'a RunStop,
     pub(super) unpacked: &'a Unpacked,
+    /// What the whole run is to stay within, in bytes.
+    pub(super) memory: u64,
 }
 
 /// A file of the inner source that is an archive.
@@ -362,7 +364,14 @@ fn through(
     }
     let window = || {
         let (inner, field) = (source.inner.as_ref(), &outer.field);
-        Window::open(inner, field, range.end, source.counters, source.stop)
+        Window::open(
+            inner,
+            field,
+            range.end,
+            (source.memory, WALKS_OVER_NETWORK),
+            source.counters,
+            source.stop,
+        )
     };
     let mut at = window()?;
     match walk.name.to_ascii_lowercase().ends_with(b".zip") {

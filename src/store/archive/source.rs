@@ -28,6 +28,7 @@ pub(super) struct ArchiveSource {
     counters: Arc<Counters>,
     stop: Stop,
     unpacked: Arc<Unpacked>,
+    memory: u64,
     readers: Arc<Readers>,
     /// What walks found, for the next listing.
     walks: Mutex<Walks>,
@@ -48,6 +49,7 @@ impl ArchiveSource {
             counters: Arc::clone(&access.counters),
             stop: access.stop.clone(),
             unpacked: Arc::default(),
+            memory: access.memory,
             readers: Arc::default(),
             walks: Mutex::default(),
         }
@@ -93,6 +95,7 @@ impl Source for ArchiveSource {
             counters: &self.counters,
             stop: &self.stop,
             unpacked: &self.unpacked,
+            memory: self.memory,
         };
         let mut last = self.last_walks();
         let mut known = || {

@@ -13,12 +13,14 @@ use crate::model::counters::Counters;
 use crate::model::sample::Field;
 use crate::store::{Positioned, Source};
 
-/// Bytes read at once from a disk: a header, and the small member that may come before the next.
+/// Bytes read at most at once from a disk: a header, and the small members after it.
 const PAGE_BYTES: usize = 4096;
 /// Bytes of a range that streams by.
 const CHUNK_BYTES: u64 = 2 << 20;
-/// Ranges started before the first is waited for.
-const CHUNKS_AHEAD: usize = 6;
+/// Ranges started before the first is waited for, at most.
+const CHUNKS_AHEAD: u64 = 6;
+/// The part of the memory that the ranges of all walks take together at most.
+const MEMORY_SHARE: u64 = 8;
 /// Bytes fetched where headers are far from each other.
 const FAR_BYTES: u64 = 16 << 10;
 /// Hops up to which all between them streams by: a request takes as long as a connection takes for so many bytes.
@@ -65,6 +67,8 @@ enum By {
 #[derive(Default)]
 struct Ranges {
     started: VecDeque<Range>,
+    /// Ranges to start before the first is waited for.
+    ahead: usize,
     /// Where the byte read last ended, and how far hops from there were lately.
     last: u64,
     hop: Option<u64>,
@@ -84,17 +88,21 @@ enum Content {
 }
 
 impl<'a> Window<'a> {
-    /// The file of this field, of which bytes before `end` are read.
+    /// The file of this field, of which bytes before `end` are read, beside other walks in the memory of the run.
     pub(super) fn open(
         source: &'a dyn Source,
         field: &'a Field,
         end: u64,
+        (memory, walks): (u64, usize),
         counters: &'a Counters,
         stop: &'a RunStop,
     ) -> Result<Self> {
         let by = match source.open(field)? {
             Some(file) => By::Pages(file, Vec::new(), 0),
-            None => By::Ranges(Ranges::default()),
+            None => By::Ranges(Ranges {
+                ahead: ahead(memory, walks),
+                ..Ranges::default()
+            }),
         };
         Ok(Self {
             source,
@@ -133,7 +141,9 @@ impl At for Window<'_> {
         if !held.contains(&offset) || held.end - offset < room.len() as u64 {
             self.stop.check()?;
             let left = self.end.saturating_sub(offset);
-            let length = left.min(PAGE_BYTES.max(room.len()) as u64) as usize;
+            // To the end of the page that it lies in: the next one may be on another part of the disk.
+            let on_page = PAGE_BYTES - (offset % PAGE_BYTES as u64) as usize;
+            let length = (on_page as u64).min(left) as usize;
             page.clear();
             page.resize(length.max(room.len()), 0);
             *begin = offset;
@@ -227,13 +237,19 @@ impl Ranges {
     ) -> Result<()> {
         while let Some(last) = self.started.back() {
             let next = last.begin + last.bytes;
-            if self.started.len() > CHUNKS_AHEAD || next >= end {
+            if self.started.len() > self.ahead || next >= end {
                 break;
             }
             self.start(next, CHUNK_BYTES.min(end - next), start)?;
         }
         Ok(())
     }
+}
+
+/// Ranges that each of so many walks starts ahead, where the whole run has so much memory.
+fn ahead(memory: u64, walks: usize) -> usize {
+    let each = memory / MEMORY_SHARE / walks.max(1) as u64 / CHUNK_BYTES;
+    each.clamp(1, CHUNKS_AHEAD) as usize
 }
 
 impl Range {
@@ -268,7 +284,10 @@ mod tests {
                 Ok(buffer)
             }))
         };
-        let mut ranges = Ranges::default();
+        let mut ranges = Ranges {
+            ahead: ahead(4 << 30, 8),
+            ..Ranges::default()
+        };
         for place in places {
             let mut room = [0; 512];
             ranges.read(place, &mut room, end, &start).unwrap();
