@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::model::listing::Dir;
+use crate::model::sample::archive_stem;
 use crate::source::dirs::{Place, Split, split_name};
 use crate::source::rules::under;
 use crate::source::samples::is_image;
@@ -199,8 +200,10 @@ impl Scanner<'_> {
                 quoted(&join(root, b"train")),
             )));
         }
+        // What lies in an archive is no place that can be SRC.
+        let is_archive = archive_stem(self.source.as_bytes()).is_some();
         let remedy = match (splits.len(), self.rules.splits.len()) {
-            (1, 0) => format!("give `{}` as SRC", below(self.source, found)),
+            (1, 0) if !is_archive => format!("give `{}` as SRC", below(self.source, found)),
             _ => {
                 let flag = |one: &Doubtful<'_>| {
                     format!("--split {}={}", one.split.name, quoted(&one.meant))

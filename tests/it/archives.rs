@@ -303,9 +303,11 @@ fn an_archive_that_changed_after_planning_is_refused() {
         let archive = data.place(name);
         write(&archive, &content);
         let out = data.fresh();
-        run(shardpack(&["plan", "--shards", "2"])
-            .arg(&archive)
-            .arg(&out))
+        run(
+            shardpack(&["plan", "--shards", "2", "--layout", "imagefolder"])
+                .arg(&archive)
+                .arg(&out),
+        )
         .exits(0);
         set_modified(&archive, 50);
         let refused = run(shardpack(&["pack"]).arg(&out));
