@@ -9,7 +9,7 @@ use crate::base::units::counted;
 use crate::cli::settings::{Running, rules_of};
 use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::recipe::Recipe;
+use crate::model::recipe::{Arrangement, Recipe};
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
 use crate::source::layouts::scan_as;
@@ -69,11 +69,14 @@ pub(crate) fn repair(
     let mut outcome = RepairOutcome::default();
     let manifest = repair.manifest(&mut outcome)?;
     let report = repair.look(&manifest)?;
-    let files = SourceFiles::new(|| {
-        let source = open_source(sink, source, &manifest.recipe, running)?;
-        let listing = list_again(sink, source.as_ref())?;
-        Ok((source, listing))
-    });
+    let files = SourceFiles::new(
+        || {
+            let source = open_source(sink, source, &manifest.recipe, running)?;
+            let listing = list_again(sink, source.as_ref())?;
+            Ok((source, listing))
+        },
+        |source| in_tables(source, &manifest),
+    );
     if source.is_some() && !report.findings.is_empty() {
         // A source that was named and cannot be opened is a mistake, not a loss.
         files.get()?;
@@ -156,6 +159,19 @@ fn repair_lists(
     Ok(())
 }
 
+/// The fields of a dataset that are rows of tables of its source; none where it has no such tables.
+fn in_tables(source: &dyn Source, manifest: &Manifest) -> Result<Vec<Field>> {
+    let layout = manifest.recipe.layout;
+    if layout != Arrangement::Metadata {
+        return Ok(Vec::new());
+    }
+    let (rules, name) = (rules_of(&manifest.recipe)?, source.to_string());
+    let (scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
+    let samples = scan.entries.iter().map(|entry| scan.sample(entry));
+    let fields = samples.flat_map(|sample| sample.fields);
+    Ok(fields.filter(|field| field.content.is_some()).collect())
+}
+
 /// Where the images of these shards are, and the plan of this digest by which they were packed.
 fn origin_of<'f>(
     sink: &dyn Sink,
@@ -212,6 +228,8 @@ fn revised(
         .iter_mut()
         .flat_map(|(number, samples)| samples.iter_mut().map(|sample| (*number, sample)))
         .flat_map(|(number, sample)| sample.fields.iter_mut().map(move |field| (number, field)))
+        // What is in the plan itself is there as it was.
+        .filter(|(_, field)| field.content.is_none())
         .map(|(number, field)| (field.path.clone(), (number, field)))
         .collect();
     for dir in &listing.dirs {

@@ -60,6 +60,7 @@ impl Repairer<'_> {
             false => match files.get() {
                 Ok((source, listing)) => {
                     wanted.find(listing);
+                    wanted.find_in_tables(files.in_tables(source)?);
                     let budget = self.budget(manifest, shards, Some(source));
                     (Supply::Files(source, &wanted), budget)
                 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::base::error::{Error, Kind, Result};
 use crate::model::listing::Listing;
 use crate::model::manifest::ShardEntry;
+use crate::model::sample::Field;
 use crate::plan::budget::Budget;
 use crate::state::plans::Stored;
 use crate::store::Source;
@@ -15,20 +16,32 @@ type Opened = (Box<dyn Source>, Listing);
 
 /// Opens and lists the source, or says why there is none.
 pub(super) type OpenSource<'a> = dyn Fn() -> Result<Opened> + 'a;
+/// Gives the fields that lie in no file of their own, but in tables of the source.
+pub(super) type ReadTables<'a> = dyn Fn(&dyn Source) -> Result<Vec<Field>> + 'a;
 
 /// The source's files, opened and listed when the first is needed.
 pub(crate) struct SourceFiles<'a> {
     open: Box<OpenSource<'a>>,
+    tables: Box<ReadTables<'a>>,
     opened: OnceCell<Result<Opened, (Kind, String)>>,
 }
 
 impl<'a> SourceFiles<'a> {
-    /// Those of the source that `open` gives.
-    pub(crate) fn new(open: impl Fn() -> Result<Opened> + 'a) -> Self {
+    /// Those of the source that `open` gives, and what `tables` reads there.
+    pub(crate) fn new(
+        open: impl Fn() -> Result<Opened> + 'a,
+        tables: impl Fn(&dyn Source) -> Result<Vec<Field>> + 'a,
+    ) -> Self {
         Self {
             open: Box::new(open),
+            tables: Box::new(tables),
             opened: OnceCell::new(),
         }
+    }
+
+    /// The fields that lie in no file of their own, as tables of the source have them now.
+    pub(super) fn in_tables(&self, source: &dyn Source) -> Result<Vec<Field>> {
+        (self.tables)(source)
     }
 
     /// The source and its files as they are now. What failed once is not tried again.

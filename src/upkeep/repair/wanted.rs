@@ -45,6 +45,15 @@ impl WantedFiles {
         }
     }
 
+    /// Looks for it among what tables of the source say, as they are now.
+    pub(super) fn find_in_tables(&mut self, fields: Vec<Field>) {
+        for field in fields {
+            if let Some(files) = self.0.get_mut(&stem_of(&field.path)) {
+                files.push(field);
+            }
+        }
+    }
+
     /// The file of a field, or why there is none.
     pub(super) fn file(&self, row: &SampleRecord, field: &FieldRecord) -> Result<Field, String> {
         let image = is_image(row, field);
