@@ -141,8 +141,9 @@ impl Reading {
                         self.told(read)
                     })
             }
-            Method::Deflate => Pending::later(move || {
-                let read = self.inflated_on();
+            // What goes on from the piece before may hold bytes that were read then: whether the file still is the planned one is asked each time.
+            Method::Deflate => inner.part(&archive, 0, 1).then(move |byte| {
+                let read = byte.and_then(|_| self.inflated_on());
                 self.told(read)
             }),
             // What is held was read under the planned version; whether the file still has it is asked each time, as of any other.
