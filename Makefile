@@ -62,7 +62,7 @@ exhaustive: ## runs that end at any point, in every way (most of an hour)
 model: ## the seam between threads under thousands of schedules (10 seconds); SHARDPACK_SCHEDULES=200000 make model
 	$(LIMIT) cargo test -q --manifest-path tests/model/Cargo.toml --target-dir $(TARGET)/model
 
-check: $(TYPOS) features ## formatting, lints and documentation, warnings denied; spelling
+check: $(TYPOS) ## formatting, lints and documentation, warnings denied; spelling
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path tests/model/Cargo.toml
 	cargo fmt --check --manifest-path tests/fuzz/Cargo.toml
