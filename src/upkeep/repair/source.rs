@@ -18,7 +18,7 @@ pub type OpenSource<'a> = dyn Fn() -> Result<Box<dyn Source>> + 'a;
 type Opened = (Box<dyn Source>, Listing);
 
 /// Gives the fields that lie in no file of their own, but in tables of the source.
-pub type ReadTables<'a> = dyn Fn(&dyn Source) -> Result<Vec<Field>> + 'a;
+type ReadTables<'a> = dyn Fn(&dyn Source) -> Result<Vec<Field>> + 'a;
 
 /// The source's files, opened and listed when the first is needed.
 pub struct SourceFiles<'a> {
