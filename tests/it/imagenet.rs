@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
+use crate::s3::{at, upload};
 use crate::support::{Dataset, Output, members};
+use shardpack_fixtures::s3_server::Server;
 
 /// `ILSVRC2012_ID`s of all validation images, from the program's own table.
 fn truth() -> Vec<usize> {
@@ -340,4 +342,38 @@ fn images_without_labels_have_none_in_any_format() {
         2,
         &["drop one of them"],
     );
+}
+
+#[test]
+fn a_bucket_is_recognised_as_a_directory_is() {
+    let server = Server::start();
+    let truth = "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt";
+    let data = imagenet(
+        "ILSVRC2012_img_train",
+        "ILSVRC2012_img_val",
+        "ILSVRC2012_img_test",
+    )
+    .file(truth, ground_truth());
+    upload(&server, &data.source(), "imagenet");
+    let destination = data.fresh();
+    let mut command = at(&server, &["convert", "s3://bucket/imagenet"]);
+    let run = crate::support::run(command.arg(&destination));
+    run.exits(0)
+        .says(&["with which the development kit agrees"]);
+    let tars = crate::support::digests(&destination.join("data"));
+    assert!(tars.values().eq(data.convert(&[]).tars().values()));
+
+    let told = Dataset::new().pictures(&["1.jpg", "2.jpg"]).file(
+        "metadata.csv",
+        "file_name,label,text\n1.jpg,dog,one\n2.jpg,cat,two\n",
+    );
+    upload(&server, &told.source(), "told");
+    let destination = told.fresh();
+    let mut command = at(&server, &["convert", "s3://bucket/told"]);
+    crate::support::run(command.arg(&destination)).exits(0);
+    let tars = crate::support::digests(&destination.join("data"));
+    assert!(tars.values().eq(told.convert(&[]).tars().values()));
+    let mut command = at(&server, &["verify", destination.to_str().unwrap()]);
+    let level = ["--level", "source", "--source", "s3://bucket/told"];
+    crate::support::run(command.args(level)).exits(0);
 }

@@ -444,6 +444,12 @@ fn images_without_rows_and_rows_without_images_are_refused_or_left_out() {
 
 #[test]
 fn metadata_that_is_not_clear_is_refused() {
+    let left_out = Dataset::new()
+        .class("cat", 1)
+        .class("dog", 1)
+        .file("metadata.csv", "file_name,width\ncat/0000.jpg,1\n");
+    let output = left_out.convert(&["--exclude", "metadata.csv"]);
+    assert_eq!(output.manifest()["classes"], json!(["cat", "dog"]));
     let refused = |table: &str, flags: &[&str], words: &[&str]| {
         let data = Dataset::new()
             .pictures(&["1.jpg"])

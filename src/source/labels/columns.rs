@@ -1,5 +1,7 @@
 //! Which columns of a label file hold the file and the class: by their names in a header, or as the user says.
 
+use crate::base::text::show;
+
 /// Cells of a header that mark the file, in lower case.
 const FILES: [&str; 12] = [
     "file",
@@ -28,6 +30,11 @@ const CLASSES: [&str; 8] = [
     "wnid",
 ];
 
+/// Columns named in a message.
+const NAMED: usize = 20;
+/// Characters shown of each.
+const MOST_SHOWN: usize = 60;
+
 /// Which columns of a label file are meant, by their names or their numbers from 1; where nobody says, their names tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
@@ -50,6 +57,7 @@ pub(super) fn is_header(cell: &str) -> bool {
 
 /// What is told of the columns that were taken.
 pub(super) fn named_in_header(file: &str, class: &str) -> String {
+    let (file, class) = (short(file), short(class));
     format!("file from column `{file}`, class from column `{class}`")
 }
 
@@ -113,7 +121,7 @@ impl Columns {
         if file == class {
             return Err(format!(
                 "{name}: column `{}` cannot be both the file and the class: give different ones as `--file-column` and `--label-column`",
-                first[file]
+                short(first[file])
             ));
         }
         Ok(Taken { file, class })
@@ -158,26 +166,42 @@ fn unclear(name: &str, first: &[&str], has_header: bool) -> String {
     };
     let example = match (has_header, first) {
         (false, _) => "2".to_owned(),
-        (true, [.., last]) if known.is_empty() => quoted(last),
+        (true, [.., last]) if known.is_empty() => {
+            let other = first.iter().rev().find(|cell| !is_one_of(&FILES, cell));
+            quoted(other.unwrap_or(last))
+        }
         _ => quoted(known.first().copied().unwrap_or_default()),
     };
     let file = if has_header { "" } else { "--file-column 1 " };
     format!("{name}: {what}: say which with `{file}--label-column {example}`")
 }
 
-/// Cells for a message.
+/// Cells for a message: some of them, and not more of each than a name needs.
 fn listed(cells: &[&str]) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| format!("`{cell}`")).collect();
-    cells.join(", ")
+    let more = if cells.len() > NAMED { ", …" } else { "" };
+    let named = cells.iter().take(NAMED);
+    let named: Vec<String> = named.map(|cell| format!("`{}`", short(cell))).collect();
+    format!("{}{more}", named.join(", "))
 }
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+        true => short(word),
+        false => format!("'{}'", short(word).replace('\'', r"'\''")),
     }
+}
+
+/// The beginning of a cell, as a message shows it.
+fn short(cell: &str) -> String {
+    let more = if cell.chars().nth(MOST_SHOWN).is_some() {
+        "…"
+    } else {
+        ""
+    };
+    let begin: String = cell.chars().take(MOST_SHOWN).collect();
+    format!("{}{more}", show(begin.as_bytes()))
 }
 
 /// Whether a cell is one of these names, in any case.

@@ -441,7 +441,7 @@ mod tests {
             ),
             (
                 "{\"image\": \"a.jpg\", \"caption\": \"a cat\"}\n",
-                "`--label-column image`",
+                "`--label-column caption`",
             ),
             (
                 "a.jpg,crane\nb.jpg,crane, bird\n",

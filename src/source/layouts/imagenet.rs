@@ -6,7 +6,7 @@ use crate::model::listing::Dir;
 use crate::model::recipe::Arrangement;
 use crate::source::imagenet;
 use crate::source::layouts::splits::{Places, are_official, inner, is_validation_image};
-use crate::source::layouts::{Recognised, Unknown};
+use crate::source::layouts::{Recognised, SMALL_BYTES, Unknown};
 
 /// The archives, by the beginnings of their names; those of the test images end with a version, those of other tasks with theirs.
 const TRAIN: &str = "ILSVRC2012_img_train";
@@ -111,7 +111,7 @@ fn compare_truth(unknown: &Unknown<'_>) -> Result<&'static str> {
     if !unknown.rules.doubt {
         return Ok("");
     }
-    let text = unknown.read(dir, index)?;
+    let text = unknown.read(dir, index, SMALL_BYTES)?;
     let text = String::from_utf8_lossy(&text);
     let mut known = (1..=imagenet::VALIDATION_IMAGES).map(imagenet::validation_id);
     let mut ids = text.split_ascii_whitespace();

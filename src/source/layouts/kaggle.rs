@@ -8,7 +8,7 @@ use crate::model::sample::SourcePath;
 use crate::source::imagenet;
 use crate::source::labels::Labels;
 use crate::source::layouts::splits::Places;
-use crate::source::layouts::{Recognised, Unknown};
+use crate::source::layouts::{Recognised, SMALL_BYTES, Unknown};
 
 /// The directory of the splits, of which the last is always there.
 const IMAGES: [&str; 2] = ["Data", "CLS-LOC"];
@@ -69,7 +69,7 @@ fn compare_solution(unknown: &Unknown<'_>) -> Result<&'static str> {
         return Ok("");
     }
     let name = dir.path_of(index).to_string();
-    let text = unknown.read(dir, index)?;
+    let text = unknown.read(dir, index, SMALL_BYTES)?;
     let labels = Labels::parse(&name, &text, None).map_err(|error| unknown.refusal(error))?;
     for (line, image) in labels.names() {
         let class = labels.by_name(image.as_bytes());

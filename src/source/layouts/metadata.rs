@@ -8,7 +8,7 @@ use crate::base::text::show;
 use crate::model::recipe::Arrangement;
 use crate::source::dirs::split_name;
 use crate::source::layouts::splits::images;
-use crate::source::layouts::{Recognised, Unknown};
+use crate::source::layouts::{Recognised, TABLE_BYTES, Unknown};
 use crate::source::metadata::{NAMES, Rows, Table, UNREAD_NAME, Wanted, names_files};
 
 /// Recognises tables that name their images, wherever they lie.
@@ -19,7 +19,7 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
             tables.push(Table {
                 name: dir.path_of(index).to_string(),
                 dir: dir.path.clone(),
-                text: unknown.read(dir, index)?,
+                text: unknown.read(dir, index, TABLE_BYTES)?,
             });
         }
     }

@@ -12,7 +12,7 @@ mod splits;
 use crate::base::error::{Error, Result};
 use crate::model::listing::{Dir, Listing};
 use crate::model::recipe::{Arrangement, MetadataColumns};
-use crate::model::sample::Field;
+use crate::model::sample::{Field, SourcePath};
 use crate::source::imagenet as known;
 use crate::source::rules::{Rules, excluded};
 use crate::source::samples::Scan;
@@ -21,6 +21,8 @@ use crate::store::Source;
 
 /// Most bytes of a file that is read to be compared with what is known.
 const SMALL_BYTES: u64 = 64 << 20;
+/// Most bytes of a table of metadata, all of which is held.
+const TABLE_BYTES: u64 = 512 << 20;
 
 /// What was recognised.
 pub(crate) struct Recognised {
@@ -137,11 +139,11 @@ impl Unknown<'_> {
     }
 
     /// The content of a small file.
-    pub(super) fn read(&self, dir: &Dir, index: usize) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, dir: &Dir, index: usize, most_bytes: u64) -> Result<Vec<u8>> {
         let (path, file) = (dir.path_of(index), dir.file(index));
-        if file.size > SMALL_BYTES {
+        if file.size > most_bytes {
             return Err(self.refusal(format!(
-                "{path} has {} bytes, expected at most {SMALL_BYTES}: leave it out with `--exclude`",
+                "{path} has {} bytes, expected at most {most_bytes}: leave it out with `--exclude`",
                 file.size
             )));
         }
@@ -156,13 +158,18 @@ impl Unknown<'_> {
         Ok(buffer.to_vec())
     }
 
-    /// The files of this name, with their directories.
+    /// The files of this name that are not left out, with their directories.
     pub(super) fn files_named<'s>(
         &'s self,
         name: &'s [u8],
     ) -> impl Iterator<Item = (&'s Dir, usize)> {
+        let exclude = &self.rules.exclude;
+        let is_in = move |dir: &Dir, i: usize| {
+            dir.file(i).name == name
+                && !excluded(exclude, SourcePath::join(&dir.path, name).as_bytes())
+        };
         let in_dir = move |dir: &'s Dir| {
-            let found = (0..dir.len()).filter(move |&i| dir.file(i).name == name);
+            let found = (0..dir.len()).filter(move |&i| is_in(dir, i));
             found.map(move |i| (dir, i))
         };
         self.listing.dirs.iter().flat_map(in_dir)

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use crate::base::text::show;
 use crate::model::record::NO_LABEL;
 use crate::model::sample::SourcePath;
 use crate::source::metadata::table::Record;
@@ -22,6 +23,8 @@ const FILE: &str = "file_name";
 const LABELS: [&str; 3] = ["label", "labels", "class"];
 /// Columns that are a caption, where nobody says.
 const CAPTIONS: [&str; 2] = ["text", "caption"];
+/// Columns named in a message.
+const NAMED: usize = 20;
 /// Numbers that are labels themselves stay below this; more is a mistake, not a class count.
 const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
 /// Most bytes of what is known of an image.
@@ -189,10 +192,11 @@ fn columns_of(table: &Table, records: &[Record], wanted: &Wanted<'_>) -> Result<
         .map(String::as_str)
         .collect();
     let listed = || {
-        keys.iter()
-            .map(|key| format!("`{key}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
+        let named = keys.iter().take(NAMED);
+        let named: Vec<String> = named
+            .map(|key| format!("`{}`", show(key.as_bytes())))
+            .collect();
+        named.join(", ")
     };
     if !keys.contains(FILE) {
         return Err(format!(

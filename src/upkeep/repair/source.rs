@@ -17,7 +17,7 @@ type Opened = (Box<dyn Source>, Listing);
 /// Opens and lists the source, or says why there is none.
 pub(super) type OpenSource<'a> = dyn Fn() -> Result<Opened> + 'a;
 /// Gives the fields that lie in no file of their own, but in tables of the source.
-pub(super) type ReadTables<'a> = dyn Fn(&dyn Source) -> Result<Vec<Field>> + 'a;
+type ReadTables<'a> = dyn Fn(&dyn Source) -> Result<Vec<Field>> + 'a;
 
 /// The source's files, opened and listed when the first is needed.
 pub(crate) struct SourceFiles<'a> {
