@@ -28,7 +28,7 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
     // An unreadable or looping place that was to be left out is none of our business.
     scanner
         .problems
-        .retain(|problem| !excluded(&rules.exclude, problem.path.as_bytes()));
+        .retain(|problem| !excluded(&rules.exclude, problem.path.counted().as_bytes()));
     let mut dirs = listing.dirs;
     scanner.filter(&mut dirs);
     let mut splits = scanner.splits(&dirs)?;

@@ -249,6 +249,18 @@ fn an_archive_that_nobody_wants_is_not_opened() {
 }
 
 #[test]
+fn a_member_that_cannot_be_packed_is_left_out_by_the_path_that_counts() {
+    let data = Dataset::new();
+    let mut tar = Tar::new(Dialect::Gnu);
+    tar.file("cat/x.jpg", &picture("x"))
+        .member("cat/pipe", "", b'6', b"");
+    write(&data.source().join("train.tar"), &tar.finish());
+    data.refuses(&[], 3, &["train.tar!/cat/pipe is a pipe, at "]);
+    let flags = ["--exclude", "train/cat/pipe"];
+    assert_eq!(data.convert(&flags).manifest()["samples"], 1);
+}
+
+#[test]
 fn a_run_that_is_up_to_date_does_not_walk_again_until_the_archive_changes() {
     let (data, mut files) = tree();
     let archive = data.place("all.tar");
