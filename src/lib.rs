@@ -19,7 +19,7 @@
 //! | `base/` | What knows no dataset: errors and exit codes, sizes, checksums, buffers, the one seam between threads, signals, headers of images. |
 //! | `model/` | What is written down: sample, field, key, recipe, policy, record, manifest, and what a run counts. |
 //! | `store/` | Bytes in, bytes out, on local disk and S3: listing, reading, committing. No word of datasets. |
-//! | `source/` | From a listing to samples: scan, splits, classes, labels. |
+//! | `source/` | From a listing to samples: layouts that are recognised, scan, splits, classes, labels, metadata. |
 //! | `format/` | One layout a file: its packer, its walk through shards of others, and the check that packs again and compares; compression around them. |
 //! | `plan/` | Order, selection and cut of the samples into shards, with a budget of memory. |
 //! | `state/` | The protocol on the destination: stored plans, claims, what is done, what is published. |

@@ -130,6 +130,12 @@ pub(crate) fn lists_at_once(memory: u64, samples: u64, largest: u64, most: usize
     fit.clamp(1, most.max(1))
 }
 
+/// What tables beside the images, and what comes of them, may take while a source is planned: half of what is left of `memory`, the other
+/// half is the listing's.
+pub(crate) fn table_bytes(memory: u64) -> u64 {
+    memory.saturating_sub(BASE_BYTES) / 2
+}
+
 /// Shares out what is left after `fixed` and `each` a job, with a `window` for each, or says how many MiB one job needs.
 fn share(memory: u64, jobs: usize, fixed: u64, each: u64, window: u64) -> Result<Budget, u64> {
     let least = window.max(MIN_WINDOW_BYTES);

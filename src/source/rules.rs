@@ -28,6 +28,8 @@ pub(crate) struct Rules {
     pub(crate) metadata_columns: MetadataColumns,
     /// What tables say of the images, if there are such: then directories are no classes.
     pub(crate) metadata: Option<Arc<Rows>>,
+    /// What such tables, and what comes of them, may take of memory.
+    pub(crate) table_bytes: u64,
     /// Files that were left out before the listing was renamed.
     pub(crate) left_out_before: u64,
     /// Splits whose images lie in no class directories and have no labels, though others have.
@@ -73,6 +75,7 @@ impl Rules {
             flat: false,
             metadata_columns: MetadataColumns::default(),
             metadata: None,
+            table_bytes: 64 << 20,
             left_out_before: 0,
             unlabelled: Vec::new(),
             doubt: true,

@@ -120,7 +120,7 @@ fn recipe() -> Recipe {
 }
 
 fn scanned(samples: u64) -> Result<Scan> {
-    scan(listing(samples)?, &rules_of(&recipe())?, "scale")
+    scan(listing(samples)?, &rules_of(&recipe(), 1 << 30)?, "scale")
 }
 
 fn sink() -> Result<Box<dyn Sink>> {
@@ -166,7 +166,7 @@ fn size_of(name: &str) -> u64 {
 fn plan() -> Done {
     let listing = timed("listing, made", || listing(sample_count()))?;
     let held = peak();
-    let rules = rules_of(&recipe())?;
+    let rules = rules_of(&recipe(), 1 << 30)?;
     let scan = timed("scan", || scan(listing, &rules, "scale"))?;
     let source = timed("fingerprint", || Ok(scan.fingerprint(&[])))?;
     let ordered = timed("order", || Ordered::new(scan, recipe(), Vec::new(), source))?;

@@ -18,7 +18,14 @@ const LIBRARIES: [(&str, &[&str]); 24] = [
     ("clap", &["cli/flags/"]),
     ("indicatif", &["cli/progress.rs"]),
     ("signal_hook", &["base/signal.rs"]),
-    ("parquet", &["model/record/", "format/parquet/"]),
+    (
+        "parquet",
+        &[
+            "model/record/",
+            "format/parquet/",
+            "source/metadata/parquet/",
+        ],
+    ),
     ("rusqlite", &["publish/readers/sqlite.rs"]),
     ("prost", &["format/tfrecord/", "format/parquet/"]),
     ("crc_fast", &["format/tfrecord/"]),

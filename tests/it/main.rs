@@ -30,6 +30,8 @@ mod hold;
 mod pod;
 // Splits, label files, sidecars, globs.
 mod labels;
+// Tables of metadata beside the images.
+mod metadata;
 // Damage is found and named, at the level that promises it.
 mod verify;
 // Shards that somebody else made, and reader files that were there before.

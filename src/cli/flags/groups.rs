@@ -117,7 +117,7 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) file_column: Option<String>,
-    /// Column of metadata.csv or metadata.jsonl that is a caption: it becomes a `txt` field too [default: `text`, `caption`]
+    /// Column of metadata.csv, metadata.jsonl or metadata.parquet that is a caption: it becomes a `txt` field too [default: `text`, `caption`]
     #[arg(
         long,
         value_name = "COLUMN",

@@ -37,7 +37,7 @@ pub(crate) enum Layout {
     Imagenet,
     /// ImageNet as Kaggle hands it out, from any level of its tree
     Kaggle,
-    /// Images with metadata.csv or metadata.jsonl beside them
+    /// Images with metadata.csv, metadata.jsonl or metadata.parquet beside them
     Metadata,
     /// Images without classes
     Flat,

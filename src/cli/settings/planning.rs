@@ -137,8 +137,8 @@ impl Planning {
         }
     }
 
-    /// The rules by which the source is scanned.
-    pub(crate) fn rules(&self) -> Result<Rules> {
+    /// The rules by which the source is scanned, in so much memory.
+    pub(crate) fn rules(&self, memory: u64) -> Result<Rules> {
         let synsets = self.files.synsets.as_ref().map(read).transpose()?;
         let labels = match &self.files.labels {
             None => None,
@@ -158,7 +158,7 @@ impl Planning {
             // What was published once is merged as it is.
             doubt: self.layout != Some(Arrangement::ImageFolder) && !self.growth.compact,
             keep_faulty: self.keep_faulty,
-            ..rules_of(&self.recipe)?
+            ..rules_of(&self.recipe, memory)?
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::model::recipe::{
     Arrangement, Compression, Cut, Format, MetadataColumns, Missing, Order, Recipe, Schema,
 };
 use crate::model::sample::SourcePath;
+use crate::plan::budget::table_bytes;
 use crate::publish::readers::check_reader;
 use crate::source::rules::{Rules, excluded};
 use crate::store::LeftOut;
@@ -26,8 +27,8 @@ pub(super) const NO_LABELS: &str = "none";
 /// Splits named by the user, with their directories below the source's root.
 type Splits = Vec<(String, SourcePath)>;
 
-/// The rules by which a dataset's source was scanned, without its label file: for comparing files.
-pub(crate) fn rules_of(recipe: &Recipe) -> Result<Rules> {
+/// The rules by which a dataset's source was scanned, without its label file, in so much memory: for comparing files.
+pub(crate) fn rules_of(recipe: &Recipe, memory: u64) -> Result<Rules> {
     Ok(Rules {
         splits: recipe.splits.clone(),
         labels: None,
@@ -35,6 +36,7 @@ pub(crate) fn rules_of(recipe: &Recipe) -> Result<Rules> {
         flat: recipe.layout == Arrangement::Flat,
         metadata_columns: recipe.metadata.clone(),
         metadata: None,
+        table_bytes: table_bytes(memory),
         left_out_before: 0,
         unlabelled: Vec::new(),
         doubt: false,
@@ -341,7 +343,7 @@ pub(crate) fn check_recipe(recipe: &Recipe) -> Result<()> {
     }
     check_build(recipe)?;
     check_format(recipe)?;
-    rules_of(recipe)?;
+    rules_of(recipe, 0)?;
     let mut readers = recipe.indexes.iter();
     readers.try_for_each(|name| check_reader(name, recipe))
 }

@@ -78,7 +78,7 @@ pub(super) fn decide(
     sink.check_apart(&planning.source)?;
     let rules = Rules {
         problems: running.problems.clone(),
-        ..planning.rules()?
+        ..planning.rules(running.memory)?
     };
     running.counters.begin("scan", 0, 0, 0);
     // Before the source is listed: who claims the next generation has seen it later than the one before.

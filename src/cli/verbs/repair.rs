@@ -75,13 +75,21 @@ pub(crate) fn repair(
             let listing = list_again(sink, source.as_ref())?;
             Ok((source, listing))
         },
-        |source| in_tables(source, &manifest),
+        |source| in_tables(source, &manifest, running.memory),
     );
     if source.is_some() && !report.findings.is_empty() {
         // A source that was named and cannot be opened is a mistake, not a loss.
         files.get()?;
     }
-    repair_lists(sink, &manifest, &report, &files, dry_run, &mut outcome)?;
+    repair_lists(
+        sink,
+        &manifest,
+        &report,
+        &files,
+        dry_run,
+        running.memory,
+        &mut outcome,
+    )?;
     let mut origin = |plan: &str, shards: &[&ShardEntry]| {
         origin_of(sink, &manifest, &files, plan, shards, running)
     };
@@ -126,6 +134,7 @@ fn repair_lists(
     report: &Report,
     files: &SourceFiles<'_>,
     dry_run: bool,
+    memory: u64,
     outcome: &mut RepairOutcome,
 ) -> Result<()> {
     let lists = damaged_lists(report);
@@ -144,7 +153,7 @@ fn repair_lists(
             ));
         }
         let (source, _) = files.get()?;
-        let rules = rules_of(&manifest.recipe)?;
+        let rules = rules_of(&manifest.recipe, memory)?;
         let (layout, name) = (manifest.recipe.layout, source.to_string());
         let (mut scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
         scan.number_like(&manifest.names.classes);
@@ -160,12 +169,12 @@ fn repair_lists(
 }
 
 /// The fields of a dataset that are rows of tables of its source; none where it has no such tables.
-fn in_tables(source: &dyn Source, manifest: &Manifest) -> Result<Vec<Field>> {
+fn in_tables(source: &dyn Source, manifest: &Manifest, memory: u64) -> Result<Vec<Field>> {
     let layout = manifest.recipe.layout;
     if layout != Arrangement::Metadata {
         return Ok(Vec::new());
     }
-    let (rules, name) = (rules_of(&manifest.recipe)?, source.to_string());
+    let (rules, name) = (rules_of(&manifest.recipe, memory)?, source.to_string());
     let (scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
     let samples = scan.entries.iter().map(|entry| scan.sample(entry));
     let fields = samples.flat_map(|sample| sample.fields);
@@ -185,9 +194,10 @@ fn origin_of<'f>(
     let (stored, refused) = match plans(sink, &HashSet::from([plan]))?.remove(plan) {
         Some(stored) => revised(sink, stored, source, listing, shards)?,
         // Where nothing was added later, the images say what the plan was.
-        None if plan == manifest.plan && !manifest.recipe.labels => {
-            (replanned(sink, source, manifest)?, BTreeMap::new())
-        }
+        None if plan == manifest.plan && !manifest.recipe.labels => (
+            replanned(sink, source, manifest, running.memory)?,
+            BTreeMap::new(),
+        ),
         None => {
             let what = format!("{sink}: its plan {plan} is lost");
             return Err(Error::new(Kind::Damage, what));
@@ -265,8 +275,13 @@ fn another(source: &dyn Source, field: &Field, what: &str) -> Error {
 }
 
 /// The plan that the source's files make now, if it is that of the dataset.
-fn replanned(sink: &dyn Sink, source: &dyn Source, manifest: &Manifest) -> Result<Stored> {
-    let rules = rules_of(&manifest.recipe)?;
+fn replanned(
+    sink: &dyn Sink,
+    source: &dyn Source,
+    manifest: &Manifest,
+    memory: u64,
+) -> Result<Stored> {
+    let rules = rules_of(&manifest.recipe, memory)?;
     let (layout, name) = (manifest.recipe.layout, source.to_string());
     let (scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
     let texts = manifest.names.texts.clone();

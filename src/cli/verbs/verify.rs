@@ -149,7 +149,7 @@ pub(crate) fn verify(
     let scan = match (&source, &manifest) {
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
-            let rules = rules_of(&manifest.recipe)?;
+            let rules = rules_of(&manifest.recipe, running.memory)?;
             let (layout, name) = (manifest.recipe.layout, source.to_string());
             let listing = list_again(sink.as_ref(), source.as_ref())?;
             Some(scan_as(listing, rules, Some(layout), source.as_ref(), &name)?.0)

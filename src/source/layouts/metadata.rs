@@ -1,4 +1,4 @@
-//! Folders of images with tables beside them: HuggingFace's `metadata.csv` and `metadata.jsonl`.
+//! Folders of images with tables beside them: HuggingFace's `metadata.csv`, `metadata.jsonl` and `metadata.parquet`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,33 +9,38 @@ use crate::model::recipe::Arrangement;
 use crate::source::dirs::split_name;
 use crate::source::layouts::splits::images;
 use crate::source::layouts::{Recognised, TABLE_BYTES, Unknown};
-use crate::source::metadata::{NAMES, Rows, Table, UNREAD_NAME, Wanted, names_files};
+use crate::source::metadata::{NAMES, Refusal, Rows, Table, Wanted, names_files};
 
 /// Recognises tables that name their images, wherever they lie.
 pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>> {
-    let mut tables = Vec::new();
-    for name in NAMES {
-        for (dir, index) in unknown.files_named(name.as_bytes()) {
-            tables.push(Table {
-                name: dir.path_of(index).to_string(),
-                dir: dir.path.clone(),
-                text: unknown.read(dir, index, TABLE_BYTES)?,
-            });
-        }
-    }
+    let mut tables = read_tables(unknown)?;
+    let refuse = |unknown: &Unknown<'_>, refusal| match refusal {
+        Refusal::Data(what) => unknown.refusal(what),
+        Refusal::Memory(what) => too_little(unknown, &what),
+    };
     if !unknown.is_wanted {
-        tables.retain(names_files);
+        let mut named = Vec::new();
+        for table in tables {
+            if names_files(&table).map_err(|refusal| refuse(unknown, refusal))? {
+                named.push(table);
+            }
+        }
+        tables = named;
     }
     if tables.is_empty() {
-        let unread = unknown.files_named(UNREAD_NAME.as_bytes()).next();
-        let unread = unread.map(|(dir, index)| dir.path_of(index).to_string());
-        return match (unknown.is_wanted, unread) {
-            (true, Some(unread)) => Err(unknown.refusal(format!(
-                "{unread} is a form of metadata that is not read: save it as metadata.csv or metadata.jsonl"
+        return match unknown.is_wanted {
+            true => Err(unknown.refusal(format!(
+                "no {}: add one, or drop `--layout metadata`",
+                NAMES.join(", no ")
             ))),
-            (true, None) => Err(unknown.refusal("no metadata.csv and no metadata.jsonl: add one, or drop `--layout metadata`")),
-            (false, _) => Ok(None),
+            false => Ok(None),
         };
+    }
+    if let Some(other) = tables.iter().find(|table| table.form() != tables[0].form()) {
+        return Err(unknown.refusal(format!(
+            "{} and {} are tables of two kinds, and nothing says which is meant: leave one out with `--exclude`",
+            tables[0].name, other.name
+        )));
     }
     let wanted = &unknown.rules.metadata_columns;
     let parsed = Rows::parse(
@@ -44,8 +49,9 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
             label: wanted.label.as_deref(),
             caption: wanted.caption.as_deref(),
         },
+        unknown.rules.table_bytes,
     );
-    let mut rows = parsed.map_err(|error| unknown.refusal(error))?;
+    let mut rows = parsed.map_err(|refusal| refuse(unknown, refusal))?;
     rows.skip_missing = wanted.skip_missing;
     refuse_classes(unknown, &rows)?;
     if unknown.rules.generated.contains(&"json") {
@@ -70,6 +76,37 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
         layout: Arrangement::Metadata,
         said,
     }))
+}
+
+/// Reads all files that are called as tables are.
+fn read_tables(unknown: &Unknown<'_>) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    let mut left = unknown.rules.table_bytes;
+    for name in NAMES {
+        for (dir, index) in unknown.files_named(name.as_bytes()) {
+            let (name, size) = (dir.path_of(index).to_string(), dir.file(index).size);
+            left = left.checked_sub(size).ok_or_else(|| {
+                let what = format!(
+                    "{name} has {size} bytes: leave columns out, or leave it out with `--exclude`"
+                );
+                too_little(unknown, &what)
+            })?;
+            tables.push(Table {
+                name,
+                dir: dir.path.clone(),
+                bytes: unknown.read(dir, index, TABLE_BYTES)?.into(),
+            });
+        }
+    }
+    Ok(tables)
+}
+
+/// What to say of tables that take more memory than there is for them.
+fn too_little(unknown: &Unknown<'_>, what: &str) -> Error {
+    Error::usage(format!(
+        "{what}; or raise `--memory`, of which tables of metadata take at most {} MiB, half of what it leaves",
+        unknown.rules.table_bytes >> 20
+    ))
 }
 
 /// Refuses tables without a class where directories may be classes: one of both was meant, and nothing says which.

@@ -1,11 +1,14 @@
 //! Tables beside the images, as HuggingFace's `imagefolder` has them: a row says of which class an image is, and whatever else is known of it.
 //!
-//! In come the bytes of the tables; out go rows by the path of their image. No file is opened here.
+//! In come the bytes of the tables; out go rows by the path of their image. No file is opened here, and no more is held than is told.
 
+mod files;
+mod parquet;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::base::text::show;
@@ -13,12 +16,8 @@ use crate::model::record::NO_LABEL;
 use crate::model::sample::SourcePath;
 use crate::source::metadata::table::Record;
 
-/// Names of tables, without their extensions.
-pub(crate) const NAMES: [&str; 2] = ["metadata.csv", "metadata.jsonl"];
-/// A table of a form that is not read.
-pub(crate) const UNREAD_NAME: &str = "metadata.parquet";
-/// The column that names the image.
-const FILE: &str = "file_name";
+/// Names of tables.
+pub(crate) const NAMES: [&str; 3] = ["metadata.csv", "metadata.jsonl", "metadata.parquet"];
 /// Columns that are the class, where nobody says.
 const LABELS: [&str; 3] = ["label", "labels", "class"];
 /// Columns that are a caption, where nobody says.
@@ -37,13 +36,56 @@ pub(crate) struct Wanted<'a> {
     pub(crate) caption: Option<&'a str>,
 }
 
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Csv,
+    JsonLines,
+    Parquet,
+}
+
 /// A table as it lies below the source.
 pub(crate) struct Table {
-    /// Where it is opened, for messages.
+    /// Where it is opened, for messages; its end tells its form.
     pub(crate) name: String,
     /// The path of its directory, by which its images are found.
     pub(crate) dir: Vec<u8>,
-    pub(crate) text: Vec<u8>,
+    pub(crate) bytes: Bytes,
+}
+
+impl Table {
+    /// How it is written.
+    pub(crate) fn form(&self) -> Form {
+        match self.name.rsplit('.').next() {
+            Some("jsonl") => Form::JsonLines,
+            Some("parquet") => Form::Parquet,
+            _ => Form::Csv,
+        }
+    }
+
+    /// A place in it, for messages.
+    fn place(&self, line: usize) -> String {
+        let what = match self.form() {
+            Form::Parquet => "row",
+            Form::Csv | Form::JsonLines => "line",
+        };
+        format!("{}: {what} {line}", self.name)
+    }
+}
+
+/// Why tables are not read.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// They are not as they should be.
+    Data(String),
+    /// They take more memory than there is for them.
+    Memory(String),
+}
+
+impl From<String> for Refusal {
+    fn from(what: String) -> Self {
+        Self::Data(what)
+    }
 }
 
 /// What is known of one image.
@@ -60,6 +102,14 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// What it takes of memory.
+    fn held_bytes(&self) -> u64 {
+        let caption = self.caption.as_ref().map_or(0, |caption| caption.len());
+        let bytes = size_of::<Self>() + self.path.len() + self.json.len() + caption;
+        // What an allocator adds to each of them; a list that grows is there twice for a moment.
+        bytes as u64 + 3 * 16 + size_of::<Self>() as u64 * 2
+    }
+
     /// The fields that the image's sample gets, with their contents.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let json = Some(&*self.json).filter(|json| !json.is_empty());
@@ -92,40 +142,55 @@ struct Columns {
 }
 
 impl Rows {
-    /// Reads tables, all of which have the same columns.
-    pub(crate) fn parse(tables: &[Table], wanted: &Wanted<'_>) -> Result<Self, String> {
+    /// Reads tables, all of which have the same columns. They and what comes of them take no more than `most_bytes`.
+    pub(crate) fn parse(
+        tables: &[Table],
+        wanted: &Wanted<'_>,
+        most_bytes: u64,
+    ) -> Result<Self, Refusal> {
         let mut found: Option<Columns> = None;
-        let mut records = Vec::new();
         for table in tables {
-            let read = table::read(&table.name, &table.text)?;
-            let columns = columns_of(table, &read, wanted)?;
+            let columns = columns_of(table, &table::columns(table)?, wanted)?;
             if let Some(before) = found.replace(columns.clone())
                 && before != columns
             {
-                return Err(format!(
+                return Err(Refusal::Data(format!(
                     "{} and {} have other columns for class or caption: say which with `--label-column` and `--caption-column`",
                     tables[0].name, table.name
-                ));
-            }
-            for record in read {
-                records.push((table, record));
+                )));
             }
         }
-        let columns = found.ok_or("no table of metadata")?;
-        let (classes, labels) = match &columns.label {
-            Some(column) => classes_of(&records, column)?,
-            None => (Vec::new(), BTreeMap::new()),
-        };
-        let mut rows = Vec::with_capacity(records.len());
-        for (table, record) in records {
-            rows.push(row(table, record, &columns, &labels)?);
+        let columns = found.ok_or_else(|| "no table of metadata".to_owned())?;
+        let mut cells = Cells::default();
+        let mut rows = Vec::new();
+        let of_tables: u64 = tables.iter().map(|table| table.bytes.len() as u64).sum();
+        let mut held = of_tables;
+        for table in tables {
+            let left = most_bytes.saturating_sub(held);
+            table::each(table, left, &mut |record| {
+                let row = row(table, record, &columns, &mut cells)?;
+                held += row.held_bytes();
+                rows.push(row);
+                match held > most_bytes {
+                    true => Err(Refusal::Memory(format!(
+                        "{}: what it says of its first {} images takes more than is left: leave columns out",
+                        table.place(rows.len()),
+                        rows.len()
+                    ))),
+                    false => Ok(()),
+                }
+            })?;
+        }
+        let (classes, labels) = cells.classes(columns.label.as_deref())?;
+        for row in &mut rows {
+            row.label = labels.get(row.label as usize).copied().unwrap_or(NO_LABEL);
         }
         rows.sort_by(|a, b| a.path.cmp(&b.path));
         if let Some([_, again]) = rows.array_windows().find(|[a, b]| a.path == b.path) {
-            return Err(format!(
+            return Err(Refusal::Data(format!(
                 "two rows of metadata name `{}`: keep one of them",
                 SourcePath::new(again.path.clone())
-            ));
+            )));
         }
         Ok(Self {
             rows,
@@ -175,22 +240,18 @@ impl Columns {
 }
 
 /// Whether a table names images; other programs call their tables so too.
-pub(crate) fn names_files(table: &Table) -> bool {
-    table::read(&table.name, &table.text).is_ok_and(|records| {
-        records
-            .iter()
-            .any(|record| record.values.contains_key(FILE))
-    })
+pub(crate) fn names_files(table: &Table) -> Result<bool, Refusal> {
+    let columns = table::first_columns(table)?;
+    Ok(columns.iter().any(|column| files::is_file_column(column)))
 }
 
 /// Which columns of a table are what.
-fn columns_of(table: &Table, records: &[Record], wanted: &Wanted<'_>) -> Result<Columns, String> {
+fn columns_of(
+    table: &Table,
+    keys: &BTreeSet<String>,
+    wanted: &Wanted<'_>,
+) -> Result<Columns, String> {
     let name = &table.name;
-    let keys: BTreeSet<&str> = records
-        .iter()
-        .flat_map(|record| record.values.keys())
-        .map(String::as_str)
-        .collect();
     let listed = || {
         let named = keys.iter().take(NAMED);
         let named: Vec<String> = named
@@ -198,9 +259,9 @@ fn columns_of(table: &Table, records: &[Record], wanted: &Wanted<'_>) -> Result<
             .collect();
         named.join(", ")
     };
-    if !keys.contains(FILE) {
+    if !keys.iter().any(|key| files::is_file_column(key)) {
         return Err(format!(
-            "{name}: no column `{FILE}` among {}: it names one image a row, and is the only form of it that is read",
+            "{name}: no column `file_name` among {}: it names the image of a row, as one whose name ends in `_file_name` does",
             listed()
         ));
     }
@@ -245,88 +306,86 @@ fn text_of(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// The classes, and the label of each cell: numbers are labels themselves, names are sorted; -1 is none.
-fn classes_of(
-    records: &[(&Table, Record)],
-    column: &str,
-) -> Result<(Vec<String>, BTreeMap<String, u32>), String> {
-    let mut cells = BTreeSet::new();
-    for (table, record) in records {
-        match text_of(record.values.get(column)).filter(|text| !text.is_empty()) {
-            Some(text) => _ = cells.insert(text),
-            None => {
-                return Err(format!(
-                    "{}: line {}: `{column}` is no class, expected a name, a number from 0, or -1 for none: correct it, or give another column \
-                     with `--label-column`",
-                    table.name, record.line
-                ));
+/// What the rows say in the column that is the class, each once.
+#[derive(Default)]
+struct Cells(BTreeMap<String, u32>);
+
+impl Cells {
+    /// The number of a cell, in the order in which they were first seen.
+    fn number(&mut self, cell: String) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(cell).or_insert(next)
+    }
+
+    /// The classes, and the label of each cell by its number: numbers are labels themselves, names are sorted; -1 is none.
+    fn classes(self, column: Option<&str>) -> Result<(Vec<String>, Vec<u32>), String> {
+        let Some(column) = column else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let mut labels = vec![NO_LABEL; self.0.len()];
+        let cells: Vec<(String, u32)> = self
+            .0
+            .into_iter()
+            .filter(|(cell, _)| cell != "-1")
+            .collect();
+        let numbers = cells.iter().map(|(cell, _)| cell.parse().ok());
+        match numbers.collect::<Option<Vec<u64>>>() {
+            Some(numbers) if !cells.is_empty() => {
+                let largest = numbers.iter().copied().max().unwrap_or(0);
+                if largest >= MOST_NUMBERED_CLASSES {
+                    return Err(format!(
+                        "class {largest} in column `{column}` is too large for a label, expected less than {MOST_NUMBERED_CLASSES}: is it the class?"
+                    ));
+                }
+                for ((_, cell), number) in cells.iter().zip(&numbers) {
+                    labels[*cell as usize] = *number as u32;
+                }
+                let classes = (0..=largest).map(|label| label.to_string());
+                Ok((classes.collect(), labels))
+            }
+            _ => {
+                for ((_, cell), label) in cells.iter().zip(0..) {
+                    labels[*cell as usize] = label;
+                }
+                let classes = cells.into_iter().map(|(cell, _)| cell);
+                Ok((classes.collect(), labels))
             }
         }
     }
-    let has_none = cells.remove("-1");
-    let numbers: Option<Vec<u64>> = cells.iter().map(|cell| cell.parse().ok()).collect();
-    let (classes, mut labels): (Vec<String>, BTreeMap<String, u32>) = match numbers {
-        Some(numbers) if !cells.is_empty() => {
-            let largest = numbers.iter().copied().max().unwrap_or(0);
-            if largest >= MOST_NUMBERED_CLASSES {
-                return Err(format!(
-                    "class {largest} in column `{column}` is too large for a label, expected less than {MOST_NUMBERED_CLASSES}: is it the class?"
-                ));
-            }
-            let labels = cells
-                .iter()
-                .zip(&numbers)
-                .map(|(cell, number)| (cell.clone(), *number as u32));
-            (
-                (0..=largest).map(|label| label.to_string()).collect(),
-                labels.collect(),
-            )
-        }
-        _ => (
-            cells.iter().cloned().collect(),
-            cells.into_iter().zip(0..).collect(),
-        ),
-    };
-    if has_none {
-        labels.insert("-1".to_owned(), NO_LABEL);
-    }
-    Ok((classes, labels))
 }
 
-/// What a record says of its image.
-fn row(
-    table: &Table,
-    record: Record,
-    columns: &Columns,
-    labels: &BTreeMap<String, u32>,
-) -> Result<Row, String> {
-    let (name, Record { line, mut values }) = (&table.name, record);
-    let bad = |what: &str| Err(format!("{name}: line {line}: {what}"));
-    let Some(file) = text_of(values.remove(FILE).as_ref()) else {
-        return bad("no `file_name`: name the image");
-    };
+/// What a record says of its image; its label is the number of its cell still.
+fn row(table: &Table, record: Record, columns: &Columns, cells: &mut Cells) -> Result<Row, String> {
+    let Record { line, mut values } = record;
+    let bad = |what: &str| format!("{}: {what}", table.place(line));
+    let file = files::image(&mut values).map_err(|what| bad(&what))?;
     let leads_out = |part: &str| part.is_empty() || part == "." || part == "..";
     if file.contains("://") || file.split('/').any(leads_out) {
-        return bad(&format!(
+        return Err(bad(&format!(
             "`{file}` is no path of an image below this file's directory: write it as `dir/image.jpg`"
-        ));
+        )));
     }
-    let label = columns
-        .label
-        .as_ref()
-        .and_then(|column| text_of(values.remove(column).as_ref()));
-    let label = label
-        .and_then(|label| labels.get(&label).copied())
-        .unwrap_or(NO_LABEL);
+    let label = match &columns.label {
+        None => NO_LABEL,
+        Some(column) => {
+            let cell = text_of(values.remove(column).as_ref()).filter(|cell| !cell.is_empty());
+            cells.number(cell.ok_or_else(|| {
+                bad(&format!(
+                    "`{column}` is no class, expected a name, a number from 0, or -1 for none: correct it, or give another column \
+                     with `--label-column`"
+                ))
+            })?)
+        }
+    };
     let caption = match &columns.caption {
         None => None,
         Some(column) => match values.get(column) {
             Some(Value::String(text)) => Some(text.as_str().into()),
             None | Some(Value::Null) => Some("".into()),
             Some(_) => {
-                return bad(&format!(
+                return Err(bad(&format!(
                     "the caption `{column}` is no text: give another with `--caption-column`"
-                ));
+                )));
             }
         },
     };
@@ -336,10 +395,10 @@ fn row(
         false => serde_json::to_string(&values).unwrap_or_default(),
     };
     if json.len() > MOST_BYTES {
-        return bad(&format!(
+        return Err(bad(&format!(
             "{} bytes are known of one image, expected at most {MOST_BYTES}: leave columns out",
             json.len()
-        ));
+        )));
     }
     Ok(Row {
         path: SourcePath::join(&table.dir, file.as_bytes())

@@ -1,44 +1,116 @@
-//! The two forms of a table: CSV with a header, and JSON lines.
+//! The forms of a table: CSV with a header, JSON lines, and Parquet. Each is read row by row, so that no more than one row is held.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::source::metadata::Values;
+use crate::source::metadata::{Form, Refusal, Table, Values, parquet};
 
 /// A row as it stands in the table.
 pub(super) struct Record {
-    /// Its line, from 1.
+    /// Its line, or its row where there are no lines, from 1.
     pub(super) line: usize,
     /// Its cells by column.
     pub(super) values: Values,
 }
 
-/// Reads a table, whose name tells its form.
-pub(super) fn read(name: &str, text: &[u8]) -> Result<Vec<Record>, String> {
-    let text =
-        std::str::from_utf8(text).map_err(|_| format!("{name} is not utf-8: save it as utf-8"))?;
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    let records = match name.ends_with(".jsonl") {
-        true => json_lines(name, text)?,
-        false => csv_rows(name, text)?,
-    };
-    match records.is_empty() {
-        true => Err(format!("{name} has no rows: expected one for every image")),
-        false => Ok(records),
+/// What takes the rows of a table.
+type Take<'t> = &'t mut dyn FnMut(Record) -> Result<(), Refusal>;
+
+/// The columns of a table.
+pub(super) fn columns(table: &Table) -> Result<BTreeSet<String>, Refusal> {
+    match table.form() {
+        Form::Csv => {
+            let mut reader = csv_reader(text_of(table)?);
+            let header = reader
+                .headers()
+                .map_err(|error| csv_failed(table, &error))?;
+            Ok(header.iter().map(str::to_owned).collect())
+        }
+        Form::JsonLines => {
+            let mut columns = BTreeSet::new();
+            each_line(table, &mut |record| {
+                for column in record.values.into_iter().map(|(column, _)| column) {
+                    if !columns.contains(&column) {
+                        columns.insert(column);
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(columns)
+        }
+        Form::Parquet => parquet::columns(table),
     }
 }
 
-fn json_lines(name: &str, text: &str) -> Result<Vec<Record>, String> {
+/// Some of the columns of a table, even if not all of it can be read; all of a Parquet file's, because a damaged one shows none.
+pub(super) fn first_columns(table: &Table) -> Result<BTreeSet<String>, Refusal> {
+    match table.form() {
+        Form::Parquet => parquet::columns(table),
+        Form::Csv => {
+            let mut reader = csv_reader(&table.bytes);
+            let header = reader.byte_headers().cloned().unwrap_or_default();
+            let column = |cell: &[u8]| {
+                let cell = cell.strip_prefix(BYTE_ORDER_MARK).unwrap_or(cell);
+                String::from_utf8_lossy(cell).into_owned()
+            };
+            Ok(header.iter().map(column).collect())
+        }
+        Form::JsonLines => {
+            let lines = table.bytes.split(|&byte| byte == b'\n');
+            let object = |line: &[u8]| {
+                let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+                serde_json::from_slice::<Values>(line).ok()
+            };
+            let first = lines.filter_map(object).next();
+            let columns = first.into_iter().flatten();
+            Ok(columns.map(|(column, _)| column).collect())
+        }
+    }
+}
+
+/// Hands each row on. What is held for it besides the table takes at most `most_bytes`.
+pub(super) fn each(table: &Table, most_bytes: u64, take: Take<'_>) -> Result<(), Refusal> {
+    let mut count = 0_u64;
+    let mut counted = |record| {
+        count += 1;
+        take(record)
+    };
+    match table.form() {
+        Form::Csv => each_csv(table, &mut counted)?,
+        Form::JsonLines => each_line(table, &mut counted)?,
+        Form::Parquet => parquet::each(table, most_bytes, &mut counted)?,
+    }
+    match count {
+        0 => Err(format!("{} has no rows: expected one for every image", table.name).into()),
+        _ => Ok(()),
+    }
+}
+
+const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();
+
+/// What a table of text says.
+fn text_of(table: &Table) -> Result<&[u8], String> {
+    let text = std::str::from_utf8(&table.bytes)
+        .map_err(|_| format!("{} is not utf-8: save it as utf-8", table.name))?;
+    Ok(text.strip_prefix('\u{FEFF}').unwrap_or(text).as_bytes())
+}
+
+fn each_line(table: &Table, take: Take<'_>) -> Result<(), Refusal> {
+    let lines = text_of(table)?.split(|&byte| byte == b'\n');
     let lines = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(line, text)| match serde_json::from_str(text) {
-            Ok(values) => Ok(Record { line, values }),
-            Err(error) => Err(format!(
-                "{name}: line {line} is no JSON object: {error}: write one object a line"
-            )),
-        })
-        .collect()
+        .zip(lines)
+        .filter(|(_, line)| !line.trim_ascii().is_empty());
+    for (line, text) in lines {
+        let values = serde_json::from_slice(text).map_err(|error| {
+            format!(
+                "{}: line {line} is no JSON object: {error}: write one object a line",
+                table.name
+            )
+        })?;
+        take(Record { line, values })?;
+    }
+    Ok(())
 }
 
 /// What the cells of a CSV column are, all of them.
@@ -70,16 +142,20 @@ impl Kind {
     }
 }
 
-fn csv_rows(name: &str, text: &str) -> Result<Vec<Record>, String> {
-    let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
-    let failed = |error: csv::Error| format!("{name}: {error}: correct the table");
-    let header: Vec<String> = reader
-        .headers()
-        .map_err(failed)?
-        .iter()
-        .map(str::to_owned)
-        .collect();
-    let mut rows = Vec::new();
+fn csv_reader(text: &[u8]) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new().from_reader(text)
+}
+
+fn csv_failed(table: &Table, error: &csv::Error) -> String {
+    format!("{}: {error}: correct the table", table.name)
+}
+
+fn each_csv(table: &Table, take: Take<'_>) -> Result<(), Refusal> {
+    let text = text_of(table)?;
+    let failed = |error: csv::Error| csv_failed(table, &error);
+    let mut reader = csv_reader(text);
+    let header = reader.headers().map_err(failed)?.clone();
+    // All of a column is of one kind, which its last row may decide.
     let mut kinds: Vec<Option<Kind>> = vec![None; header.len()];
     for record in reader.records() {
         let record = record.map_err(failed)?;
@@ -95,7 +171,6 @@ fn csv_rows(name: &str, text: &str) -> Result<Vec<Record>, String> {
                 _ => Kind::Number,
             });
         }
-        rows.push(record);
     }
     let value = |kind: Option<Kind>, cell: &str| match kind {
         _ if cell.is_empty() => Value::Null,
@@ -103,14 +178,15 @@ fn csv_rows(name: &str, text: &str) -> Result<Vec<Record>, String> {
         Some(Kind::Number) => cell.parse::<f64>().map_or(Value::Null, Value::from),
         _ => Value::from(cell),
     };
-    let row = |record: csv::StringRecord| {
+    for record in csv_reader(text).records() {
+        let record = record.map_err(failed)?;
         let cells = header.iter().zip(&kinds).zip(&record);
-        Record {
+        take(Record {
             line: record.position().map_or(0, |at| at.line() as usize),
             values: cells
-                .map(|((column, kind), cell)| (column.clone(), value(*kind, cell)))
+                .map(|((column, kind), cell)| (column.to_owned(), value(*kind, cell)))
                 .collect(),
-        }
-    };
-    Ok(rows.into_iter().map(row).collect())
+        })?;
+    }
+    Ok(())
 }
