@@ -226,14 +226,14 @@ where
         if let Some(response) = error.raw_response() {
             trouble.status = response.status().as_u16();
             let header = |name| response.headers().get(name).map(str::to_owned);
-            trouble.region = header("x-amz-bucket-region");
+            trouble.region = header("x-amz-bucket-region").map(|region| short(&region));
             trouble.wait = header("retry-after")
                 .and_then(|seconds| seconds.parse().ok())
                 .map(Duration::from_secs);
         }
         if let SdkError::ServiceError(service) = &error {
             let meta = service.err().meta();
-            trouble.code = meta.code().unwrap_or_default().to_owned();
+            trouble.code = short(meta.code().unwrap_or_default());
             trouble.message = short(meta.message().unwrap_or_default());
             if trouble.region.is_none() {
                 trouble.region = region_in(&trouble.message);
