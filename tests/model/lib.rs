@@ -6,13 +6,14 @@
 #[path = "../../src/store/s3/link.rs"]
 mod link;
 #[path = "../../src/pack/lookahead.rs"]
-pub mod lookahead;
+mod lookahead;
 #[path = "../../src/store/s3/pace.rs"]
 mod pace;
 
-pub mod base;
+mod base;
+pub mod schedules;
 
-pub mod model {
+mod model {
     pub mod sample {
         /// A file: its number, and its length in bytes.
         #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ pub mod model {
     }
 }
 
-pub mod store {
+mod store {
     use crate::base::buffer::Buffer;
     use crate::base::reactor::Pending;
     use crate::model::sample::Field;
@@ -113,12 +114,4 @@ impl Share {
     pub fn timed_out(&self) {
         self.0.timed_out();
     }
-}
-
-/// A promise, which only stores may make.
-pub fn promise<T: Send + 'static>() -> (
-    base::sync::oneshot::Sender<base::error::Result<T>>,
-    base::reactor::Pending<T>,
-) {
-    base::reactor::promise()
 }
