@@ -234,6 +234,12 @@ mod tests {
 
     const READER_BYTES: u64 = 40 << 10;
 
+    #[test]
+    fn tables_leave_the_other_half_to_the_listing() {
+        assert_eq!(table_bytes(BASE_BYTES + (64 << 20)), 32 << 20);
+        assert_eq!(table_bytes(1), 0);
+    }
+
     fn overhead(reads: usize) -> Overhead {
         Overhead {
             reads,

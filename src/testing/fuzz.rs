@@ -17,11 +17,12 @@ use crate::format::compress::{Frames, unpack};
 use crate::model::manifest::Manifest;
 use crate::model::name::check_name;
 use crate::model::recipe::{Compression, Format};
-use crate::model::record::{Footer, ShardRecord};
+use crate::model::record::{Footer, NO_LABEL, ShardRecord};
 use crate::model::sample::Field;
 use crate::plan::lines::parse_line;
 use crate::report::run::Run;
 use crate::source::labels::Labels;
+use crate::source::metadata::{NAMES, Rows, Table, Wanted, names_files};
 use crate::state::plans::{Stored, load_id};
 use crate::state::samples::samples;
 use crate::store::{self, Access, S3Options};
@@ -43,13 +44,14 @@ const GZIP: Compression = Compression::Gzip { level: 6 };
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("archive", archive),
     ("frames", frames),
     ("image", image),
     ("index", index),
     ("labels", labels),
     ("manifest", manifest),
+    ("metadata", metadata),
     ("plan", plan),
     ("s3", s3),
     ("shard_parquet", shard_parquet),
@@ -238,6 +240,32 @@ fn shard_tar(data: &[u8]) {
 /// A TFRecord.
 fn shard_tfrecord(data: &[u8]) {
     walk("x.tfrecord", Format::TfRecord, data);
+}
+
+/// A table of metadata; the first byte says of which kind.
+fn metadata(data: &[u8]) {
+    let Some((name, content)) = data.split_first() else {
+        return;
+    };
+    let tables = [Table {
+        name: NAMES[usize::from(*name) % NAMES.len()].to_owned(),
+        dir: b"train".to_vec(),
+        bytes: Bytes::copy_from_slice(content),
+    }];
+    let is_table = names_files(&tables[0]);
+    let Ok(rows) = Rows::parse(&tables, &Wanted::default(), 16 << 20) else {
+        return;
+    };
+    assert!(is_table.is_ok() && rows.len() > 0);
+    for row in rows.iter() {
+        assert!(row.path.starts_with(b"train/"));
+        assert!(rows.find(&row.path).is_some());
+        assert!(row.label == NO_LABEL || (row.label as usize) < rows.classes.len());
+        for (name, content) in row.fields() {
+            let is_json = serde_json::from_str::<serde_json::Value>(content).is_ok();
+            assert!(name == "txt" || is_json, "{content}");
+        }
+    }
 }
 
 /// A Parquet shard.

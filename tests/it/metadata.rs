@@ -52,6 +52,15 @@ fn parquet_says_what_the_other_tables_say() {
         }
         assert_eq!(output.member("b", "cls"), b"1");
         assert_eq!(output.member("c", "txt"), b"three");
+        let source = data.source();
+        let source = source.to_str().unwrap();
+        output
+            .verify(&["--level", "source", "--source", source])
+            .exits(0);
+        let (shard, before) = (output.shards().remove(0), output.digests());
+        std::fs::remove_file(&shard).unwrap();
+        output.verb("repair", &["--source", source]).exits(0);
+        assert_eq!(output.digests(), before);
     }
 }
 
@@ -164,7 +173,7 @@ fn tables_that_are_too_large_for_the_memory_are_refused_with_what_to_do() {
     data.refuses(
         &["--memory", "100MiB"],
         2,
-        &[&words[..], &["first"]].concat(),
+        &[&words[..], &["no more than"]].concat(),
     );
     data.refuses(&["--memory", "1GiB"], 3, &["in the metadata, and no image"]);
 }

@@ -106,8 +106,8 @@ impl Row {
     fn held_bytes(&self) -> u64 {
         let caption = self.caption.as_ref().map_or(0, |caption| caption.len());
         let bytes = size_of::<Self>() + self.path.len() + self.json.len() + caption;
-        // What an allocator adds to each of them; a list that grows is there twice for a moment.
-        bytes as u64 + 3 * 16 + size_of::<Self>() as u64 * 2
+        // What an allocator adds to each of them; a list that grows has room for twice as many.
+        (bytes + 3 * 16 + size_of::<Self>()) as u64
     }
 
     /// The fields that the image's sample gets, with their contents.
@@ -173,9 +173,9 @@ impl Rows {
                 rows.push(row);
                 match held > most_bytes {
                     true => Err(Refusal::Memory(format!(
-                        "{}: what it says of its first {} images takes more than is left: leave columns out",
-                        table.place(rows.len()),
-                        rows.len()
+                        "{}: the memory for tables holds no more than {} rows: leave columns out",
+                        table.name,
+                        rows.len() - 1
                     ))),
                     false => Ok(()),
                 }
@@ -241,7 +241,7 @@ impl Columns {
 
 /// Whether a table names images; other programs call their tables so too.
 pub(crate) fn names_files(table: &Table) -> Result<bool, Refusal> {
-    let columns = table::first_columns(table)?;
+    let columns = table::file_columns(table)?;
     Ok(columns.iter().any(|column| files::is_file_column(column)))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::source::metadata::{Form, Refusal, Table, Values, parquet};
+use crate::source::metadata::{Form, Refusal, Table, Values, files, parquet};
 
 /// A row as it stands in the table.
 pub(super) struct Record {
@@ -43,8 +43,8 @@ pub(super) fn columns(table: &Table) -> Result<BTreeSet<String>, Refusal> {
     }
 }
 
-/// Some of the columns of a table, even if not all of it can be read; all of a Parquet file's, because a damaged one shows none.
-pub(super) fn first_columns(table: &Table) -> Result<BTreeSet<String>, Refusal> {
+/// The columns of a table that name images, with others perhaps, even if not all of it can be read; a damaged Parquet file shows none.
+pub(super) fn file_columns(table: &Table) -> Result<BTreeSet<String>, Refusal> {
     match table.form() {
         Form::Parquet => parquet::columns(table),
         Form::Csv => {
@@ -58,13 +58,16 @@ pub(super) fn first_columns(table: &Table) -> Result<BTreeSet<String>, Refusal> 
         }
         Form::JsonLines => {
             let lines = table.bytes.split(|&byte| byte == b'\n');
-            let object = |line: &[u8]| {
+            let columns = |line: &[u8]| {
                 let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-                serde_json::from_slice::<Values>(line).ok()
+                let values = serde_json::from_slice::<Values>(line).unwrap_or_default();
+                let columns = values.into_iter().map(|(column, _)| column);
+                columns.collect::<BTreeSet<String>>()
             };
-            let first = lines.filter_map(object).next();
-            let columns = first.into_iter().flatten();
-            Ok(columns.map(|(column, _)| column).collect())
+            let names_files = |columns: &BTreeSet<String>| {
+                columns.iter().any(|column| files::is_file_column(column))
+            };
+            Ok(lines.map(columns).find(names_files).unwrap_or_default())
         }
     }
 }

@@ -11,6 +11,8 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const MOST_FOOTER_BYTES: usize = 2 << 20;
 /// Most columns that have columns within: the library nests calls as deep.
 const MOST_GROUPS: u64 = 500;
+/// Most plain columns.
+const MOST_COLUMNS: u64 = 5_000;
 /// What a value takes while it is held, besides its bytes; two levels among it.
 const VALUE_BYTES: u64 = 48;
 /// Rows and levels that a column holds whatever is in it.
@@ -20,7 +22,9 @@ const LEAF_BYTES: u64 = 64 << 10;
 mod field {
     use crate::source::metadata::parquet::thrift::Place;
 
-    /// Of the footer: how many columns a column has within.
+    /// Of the footer: what the values of a plain column are.
+    pub(super) const TYPE: Place = (2, 1);
+    /// How many columns a column has within.
     pub(super) const CHILDREN: Place = (2, 5);
     pub(super) const KIND: Place = (1, 0);
     pub(super) const UNPACKED_BYTES: Place = (2, 0);
@@ -57,16 +61,22 @@ pub(super) fn check_footer(file: &[u8]) -> Result<(), String> {
         ));
     }
     let start = end.checked_sub(length).ok_or("its footer is cut off")?;
-    let mut groups = 0;
-    let mut count = |place, children| {
-        groups += u64::from(place == field::CHILDREN && children > 0);
+    let (mut groups, mut columns) = (0, 0);
+    let mut count = |place, value| {
+        groups += u64::from(place == field::CHILDREN && value > 0);
+        columns += u64::from(place == field::TYPE);
     };
     Compact::new(&file[start..end])
         .structure(&mut count)
         .ok_or("its footer is not one")?;
-    match groups > MOST_GROUPS {
-        true => Err(format!(
+    if groups > MOST_GROUPS {
+        return Err(format!(
             "{groups} columns have columns within, expected at most {MOST_GROUPS}"
+        ));
+    }
+    match columns > MOST_COLUMNS {
+        true => Err(format!(
+            "it has {columns} columns, expected at most {MOST_COLUMNS}"
         )),
         false => Ok(()),
     }

@@ -256,9 +256,14 @@ mod tests {
         fn changed_bytes_are_rows_or_refused(
             changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            which in 0_usize..3,
         ) {
             let mut changed = table(50);
-            let mut text = changed.bytes.to_vec();
+            let mut text = match which {
+                0 => changed.bytes.to_vec(),
+                1 => include_bytes!("../../../../fixtures/golden/metadata/pyarrow.parquet").to_vec(),
+                _ => include_bytes!("../../../../fixtures/golden/metadata/plain.parquet").to_vec(),
+            };
             for (at, byte) in changes {
                 let at = at.index(text.len());
                 text[at] = byte;
