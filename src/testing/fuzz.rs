@@ -26,7 +26,7 @@ use crate::source::metadata::{NAMES, Rows, Table, Wanted, names_files};
 use crate::state::plans::{Stored, load_id};
 use crate::state::samples::samples;
 use crate::store::{self, Access, S3Options};
-use crate::upkeep::adopt::walk_foreign;
+use crate::upkeep::adopt::{Walked, walk_foreign};
 use bytes::Bytes;
 
 /// Most that anything here may unpack to.
@@ -223,8 +223,17 @@ fn walk(name: &str, format: Format, data: &[u8]) {
             continue;
         };
         let again = walked(compress, true).unwrap();
-        assert_eq!(format!("{seen:?}"), format!("{again:?}"));
         assert_eq!(seen.bytes, (data.len() as u64, crc32fast::hash(data)));
+        assert_eq!(again.bytes, seen.bytes);
+        // How much comes out before the place where it is damaged depends on how it is handed over.
+        let torn = |seen: &Walked| {
+            let mut whats = seen.found.iter().map(|finding| &finding.what);
+            whats.any(|what| what.starts_with("cannot be unpacked"))
+        };
+        assert_eq!(torn(&seen), torn(&again));
+        if !torn(&seen) {
+            assert_eq!(format!("{seen:?}"), format!("{again:?}"));
+        }
         for row in &seen.rows {
             let end = row.offset.checked_add(row.length).unwrap();
             assert!(end <= seen.unpacked_bytes, "{row:?}");
