@@ -39,14 +39,14 @@ fn tree() -> (Dataset, Files) {
 }
 
 /// The shards alone.
-fn shards(destination: &Path) -> Digests {
+pub(crate) fn shards(destination: &Path) -> Digests {
     let mut all = digests(destination);
     all.retain(|name, _| name.starts_with("data/"));
     assert!(!all.is_empty());
     all
 }
 
-fn convert(source: &Path, destination: &Path, flags: &[&str]) -> Run {
+pub(crate) fn convert(source: &Path, destination: &Path, flags: &[&str]) -> Run {
     run(shardpack(&["convert"])
         .arg(source)
         .arg(destination)

@@ -2,8 +2,10 @@
 
 use serde_json::json;
 
+use crate::archives::{convert, shards};
 use crate::s3::{at, upload};
-use crate::support::{Dataset, Output, members};
+use crate::support::{Dataset, Output, members, picture, run, write};
+use shardpack_fixtures::archives::{Dialect, ImageNet, Tar, ZipOptions, gzip, zip};
 use shardpack_fixtures::s3_server::Server;
 
 /// `ILSVRC2012_ID`s of all validation images, from the program's own table.
@@ -376,4 +378,104 @@ fn a_bucket_is_recognised_as_a_directory_is() {
     let mut command = at(&server, &["verify", destination.to_str().unwrap()]);
     let level = ["--level", "source", "--source", "s3://bucket/told"];
     crate::support::run(command.args(level)).exits(0);
+}
+
+/// A picture of each class, some of the validation set, and the class of each of those.
+fn small_imagenet() -> ImageNet {
+    let (synsets, truth) = (synsets(), truth());
+    assert_eq!(synsets.len(), 1000);
+    let mut imagenet = ImageNet::default();
+    for wnid in synsets {
+        let name = (wnid.to_owned(), 7);
+        imagenet.train.insert(name, picture(wnid));
+    }
+    for number in 1..=12 {
+        let id = u32::try_from(truth[number - 1]).unwrap();
+        imagenet.val.push((picture(&val(number)), id));
+    }
+    imagenet
+}
+
+#[test]
+fn the_official_archives_and_kaggles_zip_make_the_shards_of_the_labelled_tree() {
+    let (imagenet, synsets) = (small_imagenet(), synsets());
+    let flags = ["--shards", "2"];
+    // As people unpack and label it by hand.
+    let mut tree = imagenet
+        .train_files()
+        .into_iter()
+        .map(|(path, content)| (format!("train/{path}"), content))
+        .collect::<Vec<_>>();
+    let (mut list, mut solution) = (
+        String::from("image,label\n"),
+        String::from("ImageId,PredictionString\n"),
+    );
+    for (number, (content, id)) in (1..).zip(&imagenet.val) {
+        let (name, wnid) = (val(number), synsets[*id as usize - 1]);
+        list.push_str(&format!("{name},{wnid}\n"));
+        let stem = name.trim_end_matches(".JPEG");
+        solution.push_str(&format!("{stem},{wnid} 1 2 30 40 {wnid} 5 6 7 8\n"));
+        tree.push((format!("val/{name}"), content.clone()));
+    }
+    let mut data = Dataset::new();
+    for (path, content) in &tree {
+        data = data.file(path, content);
+    }
+    let labels = data.place("labels.csv");
+    write(&labels, list.as_bytes());
+    let by_hand = [
+        "--labels",
+        labels.to_str().unwrap(),
+        "--layout",
+        "imagefolder",
+    ];
+    let by_hand = data.convert(&[&flags[..], &by_hand].concat());
+    assert_eq!(by_hand.row("val/ILSVRC2012_val_00000001")["label"], 65);
+    let expected = shards(&by_hand.path);
+
+    let mut archives = imagenet.archives();
+    archives.remove(ImageNet::TEST);
+    let mut devkit = Tar::new(Dialect::Gnu);
+    let place = "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt";
+    devkit.file(place, ground_truth().as_bytes());
+    archives.insert(ImageNet::DEVKIT.to_owned(), gzip(&devkit.finish()));
+    let official = data.place("official");
+    for (name, content) in archives {
+        write(&official.join(name), &content);
+    }
+    let out = data.fresh();
+    convert(&official, &out, &flags).exits(0).says(&[
+        "ImageNet, official archives: train 1,000 classes",
+        "with which the development kit agrees",
+    ]);
+    assert_eq!(shards(&out), expected, "official archives");
+
+    let server = Server::start();
+    upload(&server, &official, "imagenet");
+    let out = data.fresh();
+    let mut command = at(&server, &["convert", "s3://bucket/imagenet"]);
+    run(command.arg(&out).args(flags)).exits(0);
+    assert_eq!(shards(&out), expected, "official archives in a bucket");
+
+    let mut files: Vec<(String, Vec<u8>)> = tree
+        .into_iter()
+        .map(|(path, content)| (format!("ILSVRC/Data/CLS-LOC/{path}"), content))
+        .collect();
+    files.push(("LOC_val_solution.csv".to_owned(), solution.into_bytes()));
+    let entries: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(path, content)| (path.as_str(), &content[..]))
+        .collect();
+    let options = ZipOptions {
+        deflated: true,
+        zip64: true,
+        ..ZipOptions::default()
+    };
+    let kaggle = data.place("imagenet-object-localization-challenge.zip");
+    write(&kaggle, &zip(&entries, options));
+    let out = data.fresh();
+    convert(&kaggle, &out, &flags)
+        .exits(0)
+        .says(&["Kaggle's tree", "with which LOC_val_solution.csv agrees"]);
+    assert_eq!(shards(&out), expected, "Kaggle's zip");
 }
