@@ -1,9 +1,10 @@
 //! What a run has done so far: counters, what they were over time, and a thread that shows them as a bar on a terminal, as lines in a
 //! log, and to a scheduler that named a file for it.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,29 @@ use crate::model::counters::{Counters, LOOK_INTERVAL};
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two writes of the scheduler's file, which Argo reads as often.
 const FILE_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The bar that is on the terminal now.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn bar_now() -> MutexGuard<'static, Option<ProgressBar>> {
+    BAR.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Stderr as log lines are written to it: above the bar, if there is one, which would be left behind in pieces otherwise.
+pub(crate) struct AboveBar;
+
+impl Write for AboveBar {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &*bar_now() {
+            Some(bar) => bar.suspend(|| io::stderr().write(bytes)),
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +172,7 @@ impl View {
                         .unwrap_or_else(|_| ProgressStyle::default_bar())
                         .progress_chars("━━─"),
                 );
+                *bar_now() = Some(bar.clone());
                 Self::Bar {
                     bar,
                     rate: Rate::default(),
@@ -188,6 +213,7 @@ impl View {
     fn end(&self) {
         if let Self::Bar { bar, .. } = self {
             bar.finish_and_clear();
+            *bar_now() = None;
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::cli::flags::{self as cli, Page, Verb};
-use crate::cli::progress::{Reporter, Show};
+use crate::cli::progress::{AboveBar, Reporter, Show};
 use crate::cli::settings;
 use crate::cli::settings::Running;
 use crate::cli::verbs;
@@ -177,17 +177,17 @@ fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
         Show::Log => LevelFilter::INFO,
         Show::Bar | Show::None => LevelFilter::WARN,
     };
-    // Libraries log requests, and some of those hold secrets: only our own words are let out.
     let outline = match show {
         _ if args.quiet => LevelFilter::ERROR,
         Show::None => level,
         Show::Bar | Show::Log => LevelFilter::INFO,
     };
+    // Libraries log requests, and some of those hold secrets: only our own words are let out.
     let ours = Targets::new()
         .with_target("shardpack", level)
         .with_target(OUTLINE, outline);
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| AboveBar)
         .with_target(false);
     // A second call, in tests, keeps the first subscriber.
     let _ = match args.log {
