@@ -23,6 +23,13 @@ pub(crate) fn show(bytes: &[u8]) -> String {
     out
 }
 
+/// The first so many of some words, with a sign that there are more.
+pub(crate) fn first_of(words: impl ExactSizeIterator<Item = String>, most: usize) -> String {
+    let more = if words.len() > most { ", …" } else { "" };
+    let words: Vec<String> = words.take(most).collect();
+    format!("{}{more}", words.join(", "))
+}
+
 /// Lower-case hexadecimal digits of `bytes`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes

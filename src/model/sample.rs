@@ -48,6 +48,11 @@ impl SourcePath {
     }
 
     /// The path's bytes.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// The same, borrowed.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

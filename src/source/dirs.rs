@@ -7,8 +7,8 @@ use crate::base::text::show;
 use crate::base::units::counted;
 use crate::model::listing::{Dir, ProblemKind};
 use crate::model::sample::SourcePath;
-use crate::source::rules::under;
-use crate::source::samples::{is_image, is_unread_image};
+use crate::source::rules::{first_component, under};
+use crate::source::samples::{images, is_image, is_unread_image};
 use crate::source::scanner::Scanner;
 use crate::store::counted_directory;
 
@@ -101,7 +101,7 @@ impl Scanner<'_> {
         }
         let mut top: Vec<&[u8]> = dirs
             .iter()
-            .filter_map(|dir| dir.path.split(|&b| b == b'/').next())
+            .map(|dir| first_component(&dir.path).0)
             .filter(|name| !name.is_empty())
             .collect();
         top.sort_unstable();
@@ -124,7 +124,7 @@ impl Scanner<'_> {
         let place = |dir: &Dir| {
             splits.iter().enumerate().find_map(|(number, split)| {
                 let below = under(&dir.path, &split.path)?;
-                let class = below.split(|&b| b == b'/').next().unwrap_or_default();
+                let class = first_component(below).0;
                 let is_class = !class.is_empty() && !self.rules.has_no_classes(&split.name);
                 Some(Place {
                     split: number as u16,
@@ -160,14 +160,12 @@ impl Scanner<'_> {
         splits: &mut [Split],
     ) -> Result<Classes> {
         let mut by_dir: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
-        let mut images: BTreeMap<(u16, Option<&[u8]>), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<(u16, Option<&[u8]>), u64> = BTreeMap::new();
         let mut unread: BTreeMap<(u16, &[u8]), u64> = BTreeMap::new();
         for (dir, place) in dirs.iter().zip(places) {
             let Some(place) = place else { continue };
-            let count = (0..dir.len())
-                .filter(|&i| is_image(dir.file(i).name))
-                .count() as u64;
-            *images
+            let count = images(dir).count() as u64;
+            *counts
                 .entry((place.split, place.class.as_deref()))
                 .or_default() += count;
             let class = place.class.as_deref().filter(|_| self.rules.doubt);
@@ -182,8 +180,8 @@ impl Scanner<'_> {
                 split.flat = true;
                 continue;
             }
-            let loose = images.get(&(number, None)).copied().unwrap_or(0);
-            let classed: u64 = images
+            let loose = counts.get(&(number, None)).copied().unwrap_or(0);
+            let classed: u64 = counts
                 .iter()
                 .filter(|((s, class), _)| *s == number && class.is_some())
                 .map(|(_, count)| count)
@@ -205,7 +203,7 @@ impl Scanner<'_> {
             }
         }
         self.doubt_classes(dirs, places, splits)?;
-        for ((number, class), count) in &images {
+        for ((number, class), count) in &counts {
             let Some(class) = class else { continue };
             if splits[usize::from(*number)].flat {
                 continue;

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::error::{Error, Result};
-use crate::base::text::show;
+use crate::base::text::{first_of, show};
 use crate::model::listing::Dir;
-use crate::model::sample::archive_stem;
+use crate::model::sample::{SourcePath, archive_stem};
 use crate::source::dirs::{Place, Split, split_name};
-use crate::source::rules::under;
-use crate::source::samples::is_image;
+use crate::source::rules::{first_component, under};
+use crate::source::samples::images;
 use crate::source::scanner::Scanner;
 
 /// Words in the names of directories that say nothing of what is in them, beside the name of a split: `ILSVRC2012_img_train`, `val2017`.
@@ -38,22 +38,9 @@ fn resembled_split(directory: &[u8]) -> Option<&'static str> {
     split
 }
 
-/// The first component of a path, and what follows it.
-fn first_component(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().position(|&byte| byte == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (path, b""),
-    }
-}
-
-/// Names for a message.
+/// Directories for a message.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
-    let more = if names.len() > NAMED { ", …" } else { "" };
-    let names: Vec<String> = names
-        .take(NAMED)
-        .map(|name| format!("`{}/`", show(name)))
-        .collect();
-    format!("{}{more}", names.join(", "))
+    first_of(names.map(|name| format!("`{}/`", show(name))), NAMED)
 }
 
 /// A path below the source as a shell takes it.
@@ -96,19 +83,11 @@ fn images_below<'a>(dirs: &'a [Dir], root: &[u8]) -> Below<'a> {
         let Some(rest) = under(&dir.path, root) else {
             continue;
         };
-        if (0..dir.len()).any(|i| is_image(dir.file(i).name)) {
+        if images(dir).next().is_some() {
             below.add(rest);
         }
     }
     below
-}
-
-/// A directory and a name in it.
-fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    match dir {
-        [] => name.to_vec(),
-        dir => [dir, b"/", name].concat(),
-    }
 }
 
 impl Scanner<'_> {
@@ -197,7 +176,7 @@ impl Scanner<'_> {
                 self.source,
                 listed(roots.into_iter()),
                 below(self.source, root),
-                quoted(&join(root, b"train")),
+                quoted(SourcePath::join(root, b"train").as_bytes()),
             )));
         }
         // What lies in an archive is no place that can be SRC.
@@ -248,7 +227,7 @@ fn doubtful<'a>(dirs: &[Dir], places: &[Option<Place>], splits: &'a [Split]) -> 
             continue;
         };
         let split_path = &splits[usize::from(*split)].path;
-        if splits[usize::from(*split)].flat || !(0..dir.len()).any(|i| is_image(dir.file(i).name)) {
+        if splits[usize::from(*split)].flat || images(dir).next().is_none() {
             continue;
         }
         let in_split = under(&dir.path, split_path).unwrap_or_default();
@@ -259,7 +238,7 @@ fn doubtful<'a>(dirs: &[Dir], places: &[Option<Place>], splits: &'a [Split]) -> 
     let mut meant = Vec::new();
     for ((split, class), below) in &classes {
         let split = &splits[usize::from(*split)];
-        let root = join(&split.path, class);
+        let root = SourcePath::join(&split.path, class).into_bytes();
         let found = match names.len() {
             1 => meant_root(dirs, &root),
             _ => below.holds_splits().then(|| root.clone()),
@@ -301,7 +280,7 @@ fn meant_root(dirs: &[Dir], class: &[u8]) -> Option<Vec<u8>> {
         }
         let mut children = below.children.into_iter();
         match (children.next(), children.next()) {
-            (Some(only), None) => root = join(&root, only),
+            (Some(only), None) => root = SourcePath::join(&root, only).into_bytes(),
             _ => return Some(root),
         }
     }

@@ -105,6 +105,14 @@ pub(super) fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
+/// The first component of a path, and what follows it.
+pub(super) fn first_component(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().position(|&byte| byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, b""),
+    }
+}
+
 /// The part of `path` below `root`, empty for `root` itself; `None` when it lies elsewhere.
 pub(super) fn under<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
     if root.is_empty() {

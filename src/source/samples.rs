@@ -233,6 +233,11 @@ pub(super) fn is_image(name: &[u8]) -> bool {
     image_field(split_extension(name).1).is_some()
 }
 
+/// The images directly in a directory, by their numbers.
+pub(super) fn images(dir: &Dir) -> impl Iterator<Item = usize> {
+    (0..dir.len()).filter(|&i| is_image(dir.file(i).name))
+}
+
 /// Extensions of images that are not read.
 const UNREAD_IMAGES: [&str; 29] = [
     "ai", "arw", "avif", "cr2", "cr3", "dcm", "dds", "dng", "emf", "eps", "exr", "hdr", "heic",

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::support::files;
 
-/// Members of a plan that are left out where they say nothing, each with those that may follow it.
+/// The first members of a plan in their order; some are left out where they say nothing.
 const PLAN: [&str; 8] = [
     "kind",
     "version",

@@ -11,27 +11,20 @@ use crate::store::Sink;
 /// Classes named in a warning.
 const NAMED: usize = 20;
 
-/// Warns of classes that have no sample left, if samples were left out.
+/// Warns of classes that have no sample left, if samples were left out. Indexes are read until each of their classes was seen in one.
 pub(super) fn tell_emptied(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
-    let lost = lost_by_class(manifest);
-    if lost.is_empty() {
-        return Ok(());
-    }
-    let mut sizes = vec![0u64; manifest.names.classes.len()];
+    let mut emptied = lost_by_class(manifest);
     for (_, shard) in manifest.shards() {
+        if emptied.is_empty() {
+            return Ok(());
+        }
         let Some(file) = read_index(shard, sink)? else {
             return Ok(());
         };
         for sample in ShardRecord::decode(&shard.index, &file)?.samples {
-            if let Some(size) = sizes.get_mut(sample.label as usize) {
-                *size += 1;
-            }
+            emptied.remove(&(sample.label as usize));
         }
     }
-    let emptied: Vec<(usize, u64)> = lost
-        .into_iter()
-        .filter(|(label, _)| sizes[*label] == 0)
-        .collect();
     for (label, skipped) in emptied.iter().take(NAMED) {
         tracing::warn!(
             "class `{}` has no samples left: all {skipped} are damaged and were left out; its label {label} stays",

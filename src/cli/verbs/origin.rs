@@ -1,9 +1,11 @@
 //! The source that a destination was or is to be made from.
 
 use crate::base::error::{Error, Result, unless_damaged};
-use crate::cli::settings::{Planning, Running, left_out};
+use crate::cli::settings::{Planning, Running, left_out, rules_of};
 use crate::model::listing::Listing;
 use crate::model::recipe::Recipe;
+use crate::source::layouts::scan_as;
+use crate::source::samples::Scan;
 use crate::state::claims::{claimed, generations};
 use crate::state::names::source_name;
 use crate::state::walks;
@@ -42,6 +44,19 @@ pub(super) fn open_for(
 pub(super) fn list_again(sink: &dyn Sink, source: &dyn Source) -> Result<Listing> {
     let id = unless_damaged(claimed(sink))?.flatten();
     walks::list_again(sink, id.as_deref(), source)
+}
+
+/// The samples of a source that a dataset was made from by this recipe: for comparing files.
+pub(super) fn scan_again(
+    listing: Listing,
+    recipe: &Recipe,
+    source: &dyn Source,
+    memory: u64,
+) -> Result<Scan> {
+    let rules = rules_of(recipe, memory)?;
+    let (layout, name) = (Some(recipe.layout), source.to_string());
+    let (scan, _) = scan_as(listing, rules, layout, source, &name)?;
+    Ok(scan)
 }
 
 /// The error of a source that cannot be opened or listed.

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::origin::{list_again, open_for, planned_source};
+use super::origin::{list_again, open_for, planned_source, scan_again};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::units::counted;
-use crate::cli::settings::{Running, rules_of};
+use crate::cli::settings::Running;
 use crate::model::listing::Listing;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::{Arrangement, Recipe};
 use crate::model::sample::{Field, FilePath};
 use crate::plan::draft::Draft;
-use crate::source::layouts::scan_as;
 use crate::state::claims::claimed;
 use crate::state::claims::plans;
 use crate::state::plans::Stored;
@@ -153,9 +152,7 @@ fn repair_lists(
             ));
         }
         let (source, _) = files.get()?;
-        let rules = rules_of(&manifest.recipe, memory)?;
-        let (layout, name) = (manifest.recipe.layout, source.to_string());
-        let (mut scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
+        let mut scan = scan_again(source.list()?, &manifest.recipe, source, memory)?;
         scan.number_like(&manifest.names.classes);
         Ok(scan)
     };
@@ -170,12 +167,10 @@ fn repair_lists(
 
 /// The fields of a dataset that are rows of tables of its source; none where it has no such tables.
 fn in_tables(source: &dyn Source, manifest: &Manifest, memory: u64) -> Result<Vec<Field>> {
-    let layout = manifest.recipe.layout;
-    if layout != Arrangement::Metadata {
+    if manifest.recipe.layout != Arrangement::Metadata {
         return Ok(Vec::new());
     }
-    let (rules, name) = (rules_of(&manifest.recipe, memory)?, source.to_string());
-    let (scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
+    let scan = scan_again(source.list()?, &manifest.recipe, source, memory)?;
     let samples = scan.entries.iter().map(|entry| scan.sample(entry));
     let fields = samples.flat_map(|sample| sample.fields);
     Ok(fields.filter(|field| field.content.is_some()).collect())
@@ -281,9 +276,7 @@ fn replanned(
     manifest: &Manifest,
     memory: u64,
 ) -> Result<Stored> {
-    let rules = rules_of(&manifest.recipe, memory)?;
-    let (layout, name) = (manifest.recipe.layout, source.to_string());
-    let (scan, _) = scan_as(source.list()?, rules, Some(layout), source, &name)?;
+    let scan = scan_again(source.list()?, &manifest.recipe, source, memory)?;
     let texts = manifest.names.texts.clone();
     let draft = Draft::new(scan, manifest.recipe.clone(), texts)?;
     if draft.digest != manifest.plan {

@@ -5,17 +5,16 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::origin::{list_again, open_for};
+use super::origin::{list_again, open_for, scan_again};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
-use crate::cli::settings::{Running, VerifyScope, rules_of};
+use crate::cli::settings::{Running, VerifyScope};
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, STATE};
 use crate::model::version;
 use crate::plan::budget::{Budget, Overhead, divide_verification};
-use crate::source::layouts::scan_as;
 use crate::state::published::{load, require};
 use crate::store::{self, Sink, Source};
 use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verifier};
@@ -149,10 +148,9 @@ pub(crate) fn verify(
     let scan = match (&source, &manifest) {
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
-            let rules = rules_of(&manifest.recipe, running.memory)?;
-            let (layout, name) = (manifest.recipe.layout, source.to_string());
-            let listing = list_again(sink.as_ref(), source.as_ref())?;
-            Some(scan_as(listing, rules, Some(layout), source.as_ref(), &name)?.0)
+            let (recipe, source) = (&manifest.recipe, source.as_ref());
+            let listing = list_again(sink.as_ref(), source)?;
+            Some(scan_again(listing, recipe, source, running.memory)?)
         }
         _ => None,
     };

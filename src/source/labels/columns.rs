@@ -1,6 +1,6 @@
 //! Which columns of a label file hold the file and the class: by their names in a header, or as the user says.
 
-use crate::base::text::show;
+use crate::base::text::{first_of, show};
 
 /// Cells of a header that mark the file, in lower case.
 const FILES: [&str; 12] = [
@@ -178,10 +178,7 @@ fn unclear(name: &str, first: &[&str], has_header: bool) -> String {
 
 /// Cells for a message: some of them, and not more of each than a name needs.
 fn listed(cells: &[&str]) -> String {
-    let more = if cells.len() > NAMED { ", …" } else { "" };
-    let named = cells.iter().take(NAMED);
-    let named: Vec<String> = named.map(|cell| format!("`{}`", short(cell))).collect();
-    format!("{}{more}", named.join(", "))
+    first_of(cells.iter().map(|cell| format!("`{}`", short(cell))), NAMED)
 }
 
 /// A word as a shell takes it.

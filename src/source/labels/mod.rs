@@ -26,7 +26,7 @@ use crate::source::labels::synsets::Synsets;
 use crate::source::labels::words::{is_number, is_synset, looks_numeric, number};
 
 /// Numbers that are labels themselves stay below this; more is a mistake, not a class count.
-const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
+pub(super) const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
 
 /// The class of every labelled file, from a label file.
 #[derive(Debug)]

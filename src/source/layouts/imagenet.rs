@@ -7,6 +7,7 @@ use crate::model::recipe::Arrangement;
 use crate::source::imagenet;
 use crate::source::layouts::splits::{Places, are_official, inner, is_validation_image};
 use crate::source::layouts::{Recognised, SMALL_BYTES, Unknown};
+use crate::source::rules::first_component;
 
 /// The archives, by the beginnings of their names; those of the test images end with a version, those of other tasks with theirs.
 const TRAIN: &str = "ILSVRC2012_img_train";
@@ -19,7 +20,10 @@ const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
 pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>> {
     let dirs = &unknown.listing.dirs;
     let (mut places, mut official) = (Places::default(), false);
-    let mut top: Vec<&[u8]> = dirs.iter().map(|dir| first(&dir.path)).collect();
+    let mut top: Vec<&[u8]> = dirs
+        .iter()
+        .map(|dir| first_component(&dir.path).0)
+        .collect();
     top.dedup();
     for name in top {
         let (place, is_official) = match show(name).as_str() {
@@ -53,22 +57,8 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
     };
     let mut known =
         official || flat(&places.val, is_validation_image) || flat(&places.test, is_test_image);
-    if are_official(dirs, b"", is_validation_image) {
-        (places, known) = (
-            Places {
-                val: Some(Vec::new()),
-                ..Places::default()
-            },
-            true,
-        );
-    } else if are_official(dirs, b"", is_test_image) {
-        (places, known) = (
-            Places {
-                test: Some(Vec::new()),
-                ..Places::default()
-            },
-            true,
-        );
+    if let Some(whole) = one_split(dirs) {
+        (places, known) = (whole, true);
     }
     let is_any = [&places.train, &places.val, &places.test]
         .iter()
@@ -97,9 +87,22 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
     }))
 }
 
-/// The first component of a path.
-fn first(path: &[u8]) -> &[u8] {
-    path.split(|&byte| byte == b'/').next().unwrap_or_default()
+/// The source itself as one split, if its images are named as those of one are.
+fn one_split(dirs: &[Dir]) -> Option<Places> {
+    let (root, places) = (Some(Vec::new()), Places::default());
+    if are_official(dirs, b"", is_validation_image) {
+        Some(Places {
+            val: root,
+            ..places
+        })
+    } else if are_official(dirs, b"", imagenet::is_test_image) {
+        Some(Places {
+            test: root,
+            ..places
+        })
+    } else {
+        None
+    }
 }
 
 /// Compares a development kit that is there with the labels that are built in, which must be the same.
@@ -123,16 +126,11 @@ fn compare_truth(unknown: &Unknown<'_>) -> Result<&'static str> {
         if known.map(|known| known.to_string()).as_deref() != id {
             return Err(unknown.refusal(format!(
                 "{}: line {line} is {}, expected {} as in ImageNet's own: this is another file, or it is damaged; leave it out with `--exclude`",
-                path(dir, index),
+                dir.path_of(index),
                 id.unwrap_or("missing"),
                 known.map_or("the end".to_owned(), |known| known.to_string()),
             )));
         }
     }
     Ok(", with which the development kit agrees")
-}
-
-/// Where a file is, for a message.
-fn path(dir: &Dir, index: usize) -> String {
-    dir.path_of(index).to_string()
 }

@@ -38,9 +38,7 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
         };
     };
     let place = |split: &str| {
-        let path = SourcePath::join(&root, split.as_bytes())
-            .as_bytes()
-            .to_vec();
+        let path = SourcePath::join(&root, split.as_bytes()).into_bytes();
         let is_there = unknown.listing.dirs.iter().any(|dir| dir.path == path);
         is_there.then_some(path)
     };

@@ -7,9 +7,9 @@ use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::model::recipe::Arrangement;
 use crate::source::dirs::split_name;
-use crate::source::layouts::splits::images;
 use crate::source::layouts::{Recognised, TABLE_BYTES, Unknown};
 use crate::source::metadata::{NAMES, Refusal, Rows, Table, Wanted, names_files};
+use crate::source::samples::images;
 
 /// Recognises tables that name their images, wherever they lie.
 pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>> {

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::base::error::Result;
-use crate::base::text::show;
+use crate::base::text::{first_of, show};
 use crate::base::units::count_text;
 use crate::model::listing::Dir;
 use crate::model::sample::SourcePath;
 use crate::source::imagenet;
 use crate::source::labels::Labels;
 use crate::source::layouts::Unknown;
-use crate::source::rules::{excluded, under};
-use crate::source::samples::is_image;
+use crate::source::rules::{excluded, first_component, under};
+use crate::source::samples::images;
 
 /// Directories or images named in a message.
 const NAMED: usize = 5;
@@ -54,7 +54,7 @@ fn content<'a>(dirs: &'a [Dir], root: &[u8]) -> Content<'a> {
             continue;
         };
         let images = images(dir).count() as u64;
-        match below.split(|&byte| byte == b'/').next().unwrap_or_default() {
+        match first_component(below).0 {
             [] => content.loose += images,
             class if images > 0 => {
                 content.classed += images;
@@ -64,11 +64,6 @@ fn content<'a>(dirs: &'a [Dir], root: &[u8]) -> Content<'a> {
         }
     }
     content
-}
-
-/// The images of a directory.
-pub(super) fn images(dir: &Dir) -> impl Iterator<Item = usize> {
-    (0..dir.len()).filter(|&i| is_image(dir.file(i).name))
 }
 
 /// Whether this is the name of a class directory of ImageNet.
@@ -81,9 +76,7 @@ pub(super) fn inner(dirs: &[Dir], root: Vec<u8>) -> Vec<u8> {
     let content = content(dirs, &root);
     let mut classes = content.classes.iter();
     match (content.loose, classes.next(), classes.next()) {
-        (0, Some(only), None) if !is_class(only) => {
-            SourcePath::join(&root, only).as_bytes().to_vec()
-        }
+        (0, Some(only), None) if !is_class(only) => SourcePath::join(&root, only).into_bytes(),
         _ => root,
     }
 }
@@ -124,6 +117,7 @@ impl Unknown<'_> {
         let dirs = &self.listing.dirs;
         let mut said = Vec::new();
         let (mut splits, mut unlabelled) = (Vec::new(), Vec::new());
+        let (mut few, mut has_flat) = (false, false);
         if let Some(root) = &places.train {
             let train = content(dirs, root);
             if self.refuse_strange(root, &train)? {
@@ -134,14 +128,16 @@ impl Unknown<'_> {
                 of_all(train.classes.len() as u64, imagenet::CLASSES as u64),
                 of_all(train.classed, imagenet::TRAIN_IMAGES)
             ));
+            few = train.classes.len() < imagenet::CLASSES;
             splits.push(("train", root));
         }
         if let Some(root) = &places.val {
             let val = content(dirs, root);
             self.check_validation(root)?;
-            let how = match val.loose {
-                0 => "by their directories".to_owned(),
-                _ => format!("by the labels built in{compared}"),
+            has_flat = val.loose > 0;
+            let how = match has_flat {
+                false => "by their directories".to_owned(),
+                true => format!("by the labels built in{compared}"),
             };
             let images = of_all(val.loose + val.classed, imagenet::VALIDATION_IMAGES);
             said.push(format!("val {images} images {how}"));
@@ -162,14 +158,6 @@ impl Unknown<'_> {
             splits.push(("test", root));
         }
         self.refuse_others(&splits)?;
-        let few = places
-            .train
-            .as_ref()
-            .is_some_and(|root| content(dirs, root).classes.len() < imagenet::CLASSES);
-        let has_flat = places
-            .val
-            .as_ref()
-            .is_some_and(|root| content(dirs, root).loose > 0);
         if has_flat {
             self.rules.labels = Some(Labels::of_imagenet());
         }
@@ -215,7 +203,7 @@ impl Unknown<'_> {
             let Some(below) = under(&dir.path, root) else {
                 continue;
             };
-            let class = below.split(|&byte| byte == b'/').next().unwrap_or_default();
+            let class = first_component(below).0;
             let class = std::str::from_utf8(class).unwrap_or_default();
             for i in images(dir) {
                 let label = imagenet::validation_label(dir.file(i).name);
@@ -281,7 +269,7 @@ impl Unknown<'_> {
                 };
                 let path = match below {
                     [] => to.to_vec(),
-                    below => SourcePath::join(to, below).as_bytes().to_vec(),
+                    below => SourcePath::join(to, below).into_bytes(),
                 };
                 if path != dir.path {
                     let before = std::mem::replace(&mut dir.path, path);
@@ -298,11 +286,5 @@ impl Unknown<'_> {
 
 /// Names for a message.
 fn names(of: &[&[u8]]) -> String {
-    let more = if of.len() > NAMED { ", …" } else { "" };
-    let named: Vec<String> = of
-        .iter()
-        .take(NAMED)
-        .map(|name| format!("`{}`", show(name)))
-        .collect();
-    format!("{}{more}", named.join(", "))
+    first_of(of.iter().map(|name| format!("`{}`", show(name))), NAMED)
 }

@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 
 use crate::base::text::show;
 use crate::model::record::NO_LABEL;
-use crate::model::sample::SourcePath;
+use crate::model::sample::{FilePath, SourcePath};
+use crate::source::labels::MOST_NUMBERED_CLASSES;
 use crate::source::metadata::table::Record;
 
 /// Names of tables.
@@ -24,8 +25,6 @@ const LABELS: [&str; 3] = ["label", "labels", "class"];
 const CAPTIONS: [&str; 2] = ["text", "caption"];
 /// Columns named in a message.
 const NAMED: usize = 20;
-/// Numbers that are labels themselves stay below this; more is a mistake, not a class count.
-const MOST_NUMBERED_CLASSES: u64 = 1_000_000;
 /// Most bytes of what is known of an image.
 const MOST_BYTES: usize = 4 << 20;
 
@@ -359,8 +358,7 @@ fn row(table: &Table, record: Record, columns: &Columns, cells: &mut Cells) -> R
     let Record { line, mut values } = record;
     let bad = |what: &str| format!("{}: {what}", table.place(line));
     let file = files::image(&mut values).map_err(|what| bad(&what))?;
-    let leads_out = |part: &str| part.is_empty() || part == "." || part == "..";
-    if file.contains("://") || file.split('/').any(leads_out) {
+    if file.contains("://") || FilePath::try_from(SourcePath::new(file.as_str())).is_err() {
         return Err(bad(&format!(
             "`{file}` is no path of an image below this file's directory: write it as `dir/image.jpg`"
         )));
@@ -401,9 +399,7 @@ fn row(table: &Table, record: Record, columns: &Columns, cells: &mut Cells) -> R
         )));
     }
     Ok(Row {
-        path: SourcePath::join(&table.dir, file.as_bytes())
-            .as_bytes()
-            .to_vec(),
+        path: SourcePath::join(&table.dir, file.as_bytes()).into_bytes(),
         label,
         json: json.into(),
         caption,

@@ -48,14 +48,14 @@ pub(super) fn check_size(bytes: u64) -> Result<(), String> {
     match bytes <= COMPRESSED_BYTES {
         true => Ok(()),
         false => Err(format!(
-            ": {bytes} bytes, and a compressed tar is read up to {COMPRESSED_BYTES}: nothing in it can be found without unpacking all before it; unpack it to a plain `.tar`"
+            "{bytes} bytes, and a compressed tar is read up to {COMPRESSED_BYTES}: nothing in it can be found without unpacking all before it; unpack it to a plain `.tar`"
         )),
     }
 }
 
 fn unpack(source: &Arc<dyn Source>, archive: &Field, method: Method) -> Result<Vec<u8>> {
     check_size(archive.size)
-        .map_err(|what| Error::source_data(format!("{}{what}", archive.path)))?;
+        .map_err(|what| Error::source_data(format!("{}: {what}", archive.path)))?;
     let packed = Parts::new(Arc::clone(source), archive.clone(), 0, archive.size);
     let mut content = Vec::new();
     let read = match method {

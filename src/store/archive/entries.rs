@@ -43,7 +43,7 @@ impl Place {
 pub(super) fn below(dir: &[u8], path: &[u8]) -> Vec<u8> {
     match path {
         b"" => dir.to_vec(),
-        path => SourcePath::join(dir, path).as_bytes().to_vec(),
+        path => SourcePath::join(dir, path).into_bytes(),
     }
 }
 

@@ -213,10 +213,11 @@ fn walk_all(source: &Lister<'_>, outers: &[Outer], known: &[bool]) -> Result<Vec
     let Some(first) = work.todo.front() else {
         return Ok(Vec::new());
     };
-    let on_disk = source.inner.open(&outers[first.outer].field);
-    let walks = match on_disk.is_ok_and(|file| file.is_none()) {
-        true => WALKS_OVER_NETWORK,
-        false => WALKS_ON_DISK,
+    // A file that cannot be opened is told by its walk.
+    let opened = source.inner.open(&outers[first.outer].field);
+    let walks = match opened {
+        Ok(None) => WALKS_OVER_NETWORK,
+        Ok(Some(_)) | Err(_) => WALKS_ON_DISK,
     };
     let work = (Mutex::new(work), Condvar::new());
     let walker = || walk_on(source, outers, &work);
@@ -344,8 +345,7 @@ fn through(
 ) -> Result<(), Stop> {
     let range = walk.begin..walk.begin.saturating_add(walk.bytes);
     if walk.method != Method::Stored {
-        check_size(outer.field.size)
-            .map_err(|what| Stop::Bad(what.trim_start_matches(": ").to_owned()))?;
+        check_size(outer.field.size).map_err(Stop::Bad)?;
         let walked = source
             .unpacked
             .with(source.inner, &outer.field, walk.method, |content| {

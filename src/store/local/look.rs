@@ -105,7 +105,7 @@ impl LookedAt {
         if meta.is_dir() {
             let below = Place {
                 source: Arc::clone(&place.source),
-                path: SourcePath::join(&place.path, &name).as_bytes().to_vec(),
+                path: SourcePath::join(&place.path, &name).into_bytes(),
                 id: (meta.dev(), meta.ino()),
                 parent: Some(Arc::clone(place)),
             };
