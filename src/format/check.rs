@@ -24,6 +24,7 @@ pub(crate) fn check(
         record,
         watch,
         differs: None,
+        is_end_known: true,
         end: End::Open,
     };
     let packed = comparing.pack(layout, names);
@@ -36,6 +37,8 @@ pub(crate) fn check(
             watch.finding(Finding::new(&record.shard, what));
             Ok(())
         }
+        // Where it should end is not known.
+        (Ok(()), End::Open) if !comparing.is_end_known => Ok(()),
         (Ok(()), End::Open) => {
             let at = shard.position();
             let (more, _) = shard.pass(u64::MAX, |_| ())?;
@@ -68,6 +71,8 @@ struct Comparing<'a, 'b> {
     watch: &'a mut dyn Watch,
     /// Sample of which a content was found to differ: a checksum over all of it then does, too.
     differs: Option<usize>,
+    /// Whether where the shard ends does not follow from contents that differ.
+    is_end_known: bool,
     end: End,
 }
 
@@ -256,6 +261,23 @@ impl Out for Comparing<'_, '_> {
 
     fn position(&self) -> u64 {
         self.shard.position()
+    }
+
+    fn unknown(&mut self, next: usize) -> Result<()> {
+        let Some(row) = self.record.samples.get(next) else {
+            self.is_end_known = false;
+            return Ok(());
+        };
+        let ahead = row.offset.saturating_sub(self.shard.position());
+        match self.shard.pass(ahead, |_| ()) {
+            Ok((passed, _)) if passed < ahead => Err(self.truncated(Spot {
+                what: "header",
+                sample: Some(next),
+                field: "",
+            })),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.failed(error)),
+        }
     }
 }
 

@@ -185,6 +185,11 @@ pub(crate) trait Out {
     ) -> Result<u32>;
     /// Bytes written so far.
     fn position(&self) -> u64;
+    /// Called in place of frames that follow from contents, when one of these is not what it was recorded to be: neither the frames nor
+    /// their lengths are known then. `next` is the number of the sample that comes after them; there may be none.
+    fn unknown(&mut self, _next: usize) -> Result<()> {
+        Err(Error::failed("a content is not what its checksum says"))
+    }
 }
 
 /// Where a packed sample ended up in its shard.
@@ -285,6 +290,10 @@ pub(crate) trait Layout: Send + Sync {
     fn lists_classes(&self) -> bool {
         false
     }
+    /// Whether what a table says of an image becomes columns of its own, besides the field `json`.
+    fn has_columns(&self) -> bool {
+        false
+    }
     /// Whether contents other than the image are written later than their sample, see [`Packer::late`].
     fn defers(&self) -> bool {
         false
@@ -316,6 +325,7 @@ mod test {
             classes: ["cat", "dog", "emu"].map(String::from).to_vec(),
             texts: vec![],
             sidecars: vec!["txt".to_owned()],
+            columns: vec![],
         }
     }
 
@@ -341,10 +351,18 @@ mod test {
 
     /// A shard of these samples, and its record.
     pub(super) fn pack(layout: &dyn Layout, members: &Members) -> (Vec<u8>, ShardRecord) {
+        pack_as(layout, &names(), members)
+    }
+
+    /// The same where samples have these names.
+    pub(super) fn pack_as(
+        layout: &dyn Layout,
+        names: &Names,
+        members: &Members,
+    ) -> (Vec<u8>, ShardRecord) {
         let digest = Digest::new(Vec::new(), false);
         let mut out = Compressor::new("x", digest, Compression::None, 0).unwrap();
-        let names = names();
-        let mut packer = layout.packer(&names).unwrap();
+        let mut packer = layout.packer(names).unwrap();
         let mut record = ShardRecord {
             split: "train".to_owned(),
             ..ShardRecord::empty("data/train-00000.x")
@@ -365,7 +383,7 @@ mod test {
                 .iter()
                 .map(|(name, data)| (name.as_str(), Body::new(data)))
                 .collect();
-            let about = About::recorded(&row, "train", &names);
+            let about = About::recorded(&row, "train", names);
             let placed = packer.append(&mut out, &about, &mut bodies).unwrap();
             let sizes: Vec<_> = fields
                 .iter()
@@ -432,15 +450,18 @@ mod test {
 
     /// What a check of these bytes against the record finds.
     pub(super) fn check(layout: &dyn Layout, bytes: &[u8], record: &ShardRecord) -> Vec<Finding> {
+        check_as(layout, &names(), bytes, record)
+    }
+
+    /// The same where samples have these names.
+    pub(super) fn check_as(
+        layout: &dyn Layout,
+        names: &Names,
+        bytes: &[u8],
+        record: &ShardRecord,
+    ) -> Vec<Finding> {
         let mut seen = Seen::default();
-        check::check(
-            layout,
-            &names(),
-            &mut Scanner::new(bytes),
-            record,
-            &mut seen,
-        )
-        .unwrap();
+        check::check(layout, names, &mut Scanner::new(bytes), record, &mut seen).unwrap();
         seen.0
     }
 }

@@ -1,8 +1,10 @@
 //! Whether shards that stay have a place for the classes and fields that the source has now.
 
 use crate::base::error::{Error, Result};
+use crate::base::text::show;
 use crate::format::RecipeLayout as _;
 use crate::grow::options::Growth;
+use crate::model::column::Column;
 use crate::model::manifest::Manifest;
 use crate::model::offenders::NAMED;
 use crate::model::recipe::Missing;
@@ -42,6 +44,22 @@ pub(super) fn check_fields(
             "samples have other fields than those that are published (before {}, now {})",
             text(&before.sidecars),
             text(&now.sidecars)
+        ));
+    }
+    if before.columns != now.columns {
+        let text = |columns: &[Column]| {
+            let named = columns
+                .iter()
+                .map(|column| format!("{} {}", show(column.name.as_bytes()), column.kind.dtype()));
+            match columns {
+                [] => "none".to_owned(),
+                _ => named.collect::<Vec<_>>().join(", "),
+            }
+        };
+        return refused(format!(
+            "the metadata has other columns than what is published (before {}, now {})",
+            text(&before.columns),
+            text(&now.columns)
         ));
     }
     if !new_classes.is_empty() && manifest.recipe.layout().lists_classes() {

@@ -3,6 +3,7 @@
 //! Values, with the form that they have on the wire, and what a run adds to while it goes on: its counters and the file of `--problems`. No
 //! source and no destination is touched here.
 
+pub(crate) mod column;
 pub(crate) mod counters;
 pub(crate) mod extent;
 pub(crate) mod history;

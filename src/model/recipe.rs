@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::base::image::Validate;
+use crate::model::column::Column;
 use crate::model::sample::{Field, SourcePath};
 
 /// The layouts there are, under the names of `--format`.
@@ -196,6 +197,9 @@ pub(crate) struct Names {
     /// Fields besides the image that samples have, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sidecars: Vec<String>,
+    /// Columns of tables of metadata that are columns of shards too, sorted by name; empty where shards have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<Column>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -4,6 +4,7 @@
 //! here reads or writes.
 
 pub(crate) mod budget;
+pub(crate) mod columns;
 pub(crate) mod cut;
 pub(crate) mod draft;
 pub(crate) mod lines;

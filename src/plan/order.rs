@@ -8,6 +8,7 @@ use crate::format::{About, Layout, RecipeLayout as _};
 use crate::model::listing::{Problem, ProblemKind, render};
 use crate::model::recipe::{Missing, Names, Order, Recipe, filling};
 use crate::model::sample::Sample;
+use crate::plan::columns;
 use crate::source::samples::{Entry, Scan};
 
 /// Samples in the order of their recipe, not cut into shards yet.
@@ -33,6 +34,7 @@ impl Ordered {
             classes: scan.classes.clone(),
             texts,
             sidecars: scan.notes.sidecars.keys().cloned().collect(),
+            columns: columns::own(&scan, &recipe)?,
         };
         if recipe.missing == Missing::Fail {
             refuse_missing(&scan)?;

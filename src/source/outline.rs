@@ -25,6 +25,9 @@ pub(crate) struct Outline {
     /// Which columns of a label file were taken; empty where there was nothing to choose.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) labels: String,
+    /// What becomes of the columns of tables of metadata; empty where none are columns of shards.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) columns: String,
     /// Number of classes.
     pub(crate) classes: u64,
     /// Name of the first and of the last class, by label.
@@ -59,6 +62,7 @@ impl Outline {
         Self {
             layout,
             labels,
+            columns: String::new(),
             classes: scan.classes.len() as u64,
             first_and_last: ends.into_iter().flatten().cloned().collect(),
             smallest: (0..sizes.len()).min_by_key(|&label| sizes[label]).map(part),
@@ -109,6 +113,9 @@ impl Outline {
         let mut lines = vec![("layout", self.layout.clone())];
         if !self.labels.is_empty() {
             lines.push(("labels", self.labels.clone()));
+        }
+        if !self.columns.is_empty() {
+            lines.push(("columns", self.columns.clone()));
         }
         lines.push(("classes", self.classes_text()));
         lines.push(("splits", self.splits_text()));

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::image::image_field;
 use crate::base::text::hex;
 use crate::base::units::count_text;
+use crate::model::column::Column;
 use crate::model::listing::Dir;
 use crate::model::record::known_label;
 use crate::model::sample::{
@@ -103,6 +104,11 @@ impl Scan {
             label: known_label(entry.label),
             fields,
         }
+    }
+
+    /// The columns of tables besides class and image, sorted by name; none if there are no tables.
+    pub(crate) fn columns(&self) -> &[Column] {
+        self.metadata.as_ref().map_or(&[], |rows| &rows.columns)
     }
 
     /// What tables say of the image of an entry; nothing if there are none.

@@ -1,9 +1,13 @@
 """HuggingFace datasets 5.2.0, without any network: tar and Parquet shards, with the side files of other readers beside them."""
 
 import json
+import shutil
 from pathlib import Path
 
+import conftest
 import datasets
+import duckdb
+import programs
 import pytest
 
 PICTURES = ("jpg", "png")
@@ -118,3 +122,45 @@ def test_filters_reach_the_columns_without_the_pictures(converted):
     filters = [("label", "==", wanted)]
     split = datasets.load_dataset("parquet", data_files=files, split="train", columns=["label"], filters=filters)
     assert split["label"] == [wanted] * sum(sample.label == wanted for sample in dataset.truth.values())
+
+
+TOLD = [
+    {"boxes": [[1, 2], []], "height": 0.5, "ok": True, "two words": "\u00fcber", "year": 2024},
+    {"boxes": None, "height": 3, "ok": None, "two words": None, "year": -(2**62)},
+    {},
+]
+TYPES = {"boxes": "string", "height": "float64", "ok": "bool", "two words": "string", "year": "int64"}
+
+
+@pytest.fixture
+def told(imagefolder, tmp_path) -> Path:
+    """Parquet shards of pictures that a table says something of."""
+    source = tmp_path / "told"
+    source.mkdir()
+    pictures = sorted(imagefolder.glob("train/*/*"))[: len(TOLD)]
+    with open(source / "metadata.jsonl", "w", encoding="utf-8") as table:
+        for number, (picture, row) in enumerate(zip(pictures, TOLD, strict=True)):
+            name = f"{number}{picture.suffix}"
+            shutil.copy2(picture, source / name)
+            table.write(json.dumps({"file_name": name, "label": number % 2, **row}) + "\n")
+    shards = tmp_path / "shards"
+    conftest.run(programs.shardpack(), "convert", source, shards, "--progress", "none", "--order", "listed", *PARQUET)
+    return shards
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["stored", "streaming"])
+def test_columns_of_metadata_are_columns_with_their_types(told, streaming):
+    split = load(told, streaming)["train"]
+    features = split.features if not streaming else split._resolve_features().features
+    assert {name: features[name].dtype for name in TYPES} == TYPES
+    for example, row in zip(undecoded(split, "image"), TOLD, strict=True):
+        wanted = {name: row.get(name) for name in TYPES}
+        if wanted["boxes"] is not None:
+            wanted["boxes"] = json.dumps(wanted["boxes"], separators=(",", ":"))
+        assert {name: example[name] for name in TYPES} == wanted
+        assert json.loads(example["json"]) == row
+
+
+def test_a_query_finds_pictures_by_what_the_table_says(told):
+    found = duckdb.sql(f"select json from read_parquet('{told}/data/*.parquet') where ok and year > 2000").fetchall()
+    assert [json.loads(row[0]) for row in found] == TOLD[:1]

@@ -177,3 +177,88 @@ fn tables_that_are_too_large_for_the_memory_are_refused_with_what_to_do() {
     );
     data.refuses(&["--memory", "1GiB"], 3, &["in the metadata, and no image"]);
 }
+
+#[test]
+fn columns_of_a_table_are_columns_of_parquet_shards_that_are_verified_and_made_again() {
+    let data = pictures().file("metadata.parquet", golden("pyarrow.parquet"));
+    let output = data.convert(&["--format", "parquet"]);
+    output.run.says(&[
+        "columns   at string, boxes string, day string, double float64,",
+        " n int64, none string, objects string, ok bool,",
+    ]);
+    let columns = output.manifest()["columns"].clone();
+    assert!(
+        columns
+            .as_array()
+            .unwrap()
+            .contains(&json!({ "name": "ok", "kind": "bool" }))
+    );
+    output.verify(&["--level", "data"]).exits(0);
+    let source = data.source();
+    let source = ["--source", source.to_str().unwrap()];
+    let (shard, before) = (output.shards().remove(0), output.digests());
+    let row = output.row("c");
+    let json_field = row["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|field| field["name"] == "json")
+        .unwrap();
+    let at = json_field["offset"].as_u64().unwrap() + 3;
+    crate::support::flip(&shard, at);
+    let found = output.verify(&["--level", "data", "--json"]);
+    assert_eq!(
+        found.exits(4).json()["findings"].as_array().unwrap().len(),
+        1
+    );
+    output.verb("repair", &source).exits(0);
+    assert_eq!(output.digests(), before);
+}
+
+#[test]
+fn a_column_whose_name_is_taken_stays_in_the_json_and_is_said() {
+    let table = "file_name,class,label,txt\na.jpg,cat,1,x\nb.jpg,dog,2,y\n";
+    let data = Dataset::new()
+        .pictures(&["a.jpg", "b.jpg"])
+        .file("metadata.csv", table);
+    let output = data.convert(&["--format", "parquet", "--label-column", "class"]);
+    output
+        .run
+        .says(&["columns   txt string, label in `json` only, because its name is taken"]);
+    assert_eq!(
+        output.manifest()["columns"],
+        json!([{ "name": "txt", "kind": "string" }])
+    );
+    let told = output.verb("cat", &["a.json"]);
+    told.exits(0).says(&[r#"{"label":1,"txt":"x"}"#]);
+}
+
+#[test]
+fn a_dataset_that_grows_refuses_columns_that_its_shards_do_not_have() {
+    let table = |year: &str| format!("file_name,label,year\na.jpg,cat,2024\nb.jpg,dog,{year}\n");
+    let data = Dataset::new()
+        .pictures(&["a.jpg", "b.jpg"])
+        .file("metadata.csv", table("2025"));
+    let (data, output) = data.convert_kept(&["--format", "parquet"]);
+    let data = data.file("metadata.csv", table("about"));
+    data.convert_to(&output.path, &["--format", "parquet"])
+        .exits(3)
+        .says(&["before year int64, now year string", "--full"]);
+    data.convert_to(&output.path, &["--format", "parquet", "--full"])
+        .exits(0);
+}
+
+#[test]
+fn more_columns_than_a_parquet_shard_has_room_for_are_refused() {
+    let header: Vec<String> = (0..1001).map(|n| format!("c{n}")).collect();
+    let table = format!(
+        "file_name,{}\na.jpg{}\n",
+        header.join(","),
+        ",".repeat(1001)
+    );
+    let data = Dataset::new()
+        .pictures(&["a.jpg"])
+        .file("metadata.csv", table);
+    let flags = ["--layout", "metadata", "--format", "parquet"];
+    data.refuses(&flags, 3, &["1001 columns", "at most 1000"]);
+}

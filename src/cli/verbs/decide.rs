@@ -13,6 +13,7 @@ use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
 use crate::model::problems::Problems;
 use crate::model::recipe::Recipe;
+use crate::plan::columns;
 use crate::plan::draft::Draft;
 use crate::plan::order::Ordered;
 use crate::plan::value::Plan;
@@ -91,7 +92,10 @@ pub(super) fn decide(
     let labels = rules.labels.as_ref().map(|labels| labels.taken_text());
     let (scan, Recognised { layout, said }) =
         scan_as(listing, rules, planning.layout, source, &planning.source)?;
-    let outline = Outline::of(&scan, said, labels.unwrap_or_default());
+    let outline = Outline {
+        columns: columns::said(&scan, &planning.recipe),
+        ..Outline::of(&scan, said, labels.unwrap_or_default())
+    };
     if !dry_run {
         tell_outline(&outline);
     }

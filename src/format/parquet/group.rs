@@ -13,9 +13,11 @@ use parquet::file::writer::SerializedPageWriter;
 use parquet::schema::types::SchemaDescPtr;
 
 use crate::base::error::{Error, Result};
+use crate::format::parquet::columns::Cells;
 use crate::format::parquet::pages::{PageIndex, Pages, page_start};
 use crate::format::parquet::tail::{Tail, track};
 use crate::format::{Body, LateField, Out, Spot};
+use crate::model::recipe::Names;
 use crate::model::record::FieldRecord;
 
 /// Content of a row group at most, unless one sample alone has more; what HuggingFace's writer and viewer go by.
@@ -110,8 +112,8 @@ impl Group {
 
 /// A row group that is written.
 pub(super) struct WrittenGroup {
-    /// For the footer.
-    pub(super) metadata: RowGroupMetaData,
+    /// For the footer; `None` where contents are not what they were recorded to be.
+    pub(super) metadata: Option<RowGroupMetaData>,
     /// Where the pages of its columns are.
     pub(super) indexes: Vec<PageIndex>,
     /// Where its sidecars ended up.
@@ -127,12 +129,12 @@ pub(super) struct Columns<'a> {
     indexes: Vec<PageIndex>,
 }
 
-/// Writes all of a row group but its images, which are written already. `sidecars` are the names of the sidecar columns.
+/// Writes all of a row group but its images, which are written already.
 pub(super) fn end_group(
     group: Group,
     schema: &SchemaDescPtr,
     properties: &WriterPropertiesPtr,
-    sidecars: &[String],
+    names: &Names,
     out: &mut dyn Out,
 ) -> Result<WrittenGroup> {
     let mut columns = Columns {
@@ -162,8 +164,20 @@ pub(super) fn end_group(
         _ => Err(ParquetError::General("unexpected column".into())),
     })?;
     let mut late = Vec::new();
-    for (name, values) in sidecars.iter().zip(&group.sidecars) {
-        columns.sidecar(out, name, group.first_row, values, &mut late)?;
+    let mut cells = Cells::new(&names.columns, rows);
+    for (name, values) in names.sidecars.iter().zip(&group.sidecars) {
+        columns.sidecar(out, name, group.first_row, values, &mut cells, &mut late)?;
+    }
+    if !cells.are_known() {
+        out.unknown(group.first_row + rows)?;
+        return Ok(WrittenGroup {
+            metadata: None,
+            indexes: Vec::new(),
+            late,
+        });
+    }
+    for column in cells.columns() {
+        columns.small(out, "column of metadata", |writer| column.write(writer))?;
     }
     let total = columns
         .made
@@ -178,7 +192,7 @@ pub(super) fn end_group(
         .build()
         .map_err(failed)?;
     Ok(WrittenGroup {
-        metadata,
+        metadata: Some(metadata),
         indexes: columns.indexes,
         late,
     })
@@ -234,6 +248,8 @@ impl Columns<'_> {
             match writer {
                 ColumnWriter::ByteArrayColumnWriter(writer) => writer.close()?,
                 ColumnWriter::Int64ColumnWriter(writer) => writer.close()?,
+                ColumnWriter::DoubleColumnWriter(writer) => writer.close()?,
+                ColumnWriter::BoolColumnWriter(writer) => writer.close()?,
                 _ => return Err(ParquetError::General("unexpected column".into())),
             }
         };
@@ -242,13 +258,15 @@ impl Columns<'_> {
         Ok((tail.bytes, closed))
     }
 
-    /// Writes a column of sidecars, each in a page of its own, and says in `late` where they are.
+    /// Writes a column of sidecars, each in a page of its own, and says in `late` where they are. What a table says of images goes into
+    /// `cells`.
     fn sidecar(
         &mut self,
         out: &mut dyn Out,
         name: &str,
         first_row: usize,
         values: &[WaitingField],
+        cells: &mut Cells<'_>,
         late: &mut Vec<LateField>,
     ) -> Result<()> {
         let start = out.position();
@@ -264,7 +282,11 @@ impl Columns<'_> {
             let begin = out.position();
             out.frame(spot("page header"), &page_start(body.size(), 1))?;
             let offset = out.position();
-            let crc32 = out.content(spot("content"), &mut body, &mut |_| ())?;
+            let mut cell_text = cells.text_of(name);
+            let crc32 = out.content(spot("content"), &mut body, &mut |piece| {
+                cell_text.add(piece)
+            })?;
+            cell_text.end(crc32);
             pages.push(begin, out.position() - begin);
             late.push(LateField {
                 sample,

@@ -4,6 +4,7 @@
 //! Every image is a page of its own, plain and not compressed: a sample is read by one range read, and its content never waits
 //! in memory. What comes after the images of a row group is small and does wait.
 
+mod columns;
 mod group;
 mod packer;
 mod pages;
@@ -11,6 +12,7 @@ mod schema;
 mod tail;
 
 use crate::base::error::Result;
+use crate::format::parquet::columns::JSON;
 use crate::format::parquet::group::{WAITING_BYTES, failed};
 use crate::format::parquet::packer::ParquetPacker;
 use crate::format::parquet::schema::{TEXTS, base};
@@ -29,6 +31,9 @@ const PAGE_BYTES: u64 = 51;
 
 /// A label and a path's own bytes, which compress well.
 const ROW_BYTES: u64 = 12;
+
+/// A cell at most, besides the text that is in the sample's `json` too.
+const COLUMN_BYTES: u64 = 9;
 
 /// Schema, metadata and magic numbers.
 const FILE_BYTES: u64 = 2048;
@@ -66,7 +71,11 @@ impl Layout for Parquet {
 
     fn sample_bytes(&self, about: &About<'_>, fields: &[(&str, u64)]) -> u64 {
         let pages: u64 = fields.iter().map(|(_, size)| PAGE_BYTES + size).sum();
-        pages + ROW_BYTES + base(about).len() as u64
+        let columns = match (about.names.columns.len() as u64, json_bytes(fields)) {
+            (0, _) => 0,
+            (columns, json) => columns * COLUMN_BYTES + json,
+        };
+        pages + ROW_BYTES + base(about).len() as u64 + columns
     }
 
     fn overhead_bytes(&self) -> u64 {
@@ -77,6 +86,10 @@ impl Layout for Parquet {
         true
     }
 
+    fn has_columns(&self) -> bool {
+        true
+    }
+
     fn defers(&self) -> bool {
         true
     }
@@ -84,9 +97,11 @@ impl Layout for Parquet {
     fn memory_bytes(&self, names: &Names) -> u64 {
         // Columns of paths and labels are encoded beside it.
         let columns = 4 << 20;
-        match names.sidecars.is_empty() {
-            true => columns,
-            false => columns + WAITING_BYTES,
+        match (names.sidecars.is_empty(), names.columns.is_empty()) {
+            (true, _) => columns,
+            (false, true) => columns + WAITING_BYTES,
+            // The cells of a row group, and the column that they are encoded into.
+            (false, false) => columns + 3 * WAITING_BYTES,
         }
     }
 
@@ -96,6 +111,12 @@ impl Layout for Parquet {
             .map(|packer| Box::new(packer) as Box<dyn Packer>)
             .map_err(failed)
     }
+}
+
+/// Bytes of the field that tells what a table says of the image.
+fn json_bytes(fields: &[(&str, u64)]) -> u64 {
+    let json = fields.iter().find(|(name, _)| *name == JSON);
+    json.map_or(0, |(_, size)| *size)
 }
 
 #[cfg(test)]

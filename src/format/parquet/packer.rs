@@ -9,7 +9,6 @@ use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
-use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 
 use crate::base::error::{Error, Kind, Result};
@@ -34,12 +33,14 @@ pub(super) struct ParquetPacker<'a> {
     groups: Vec<RowGroupMetaData>,
     indexes: PageIndexes,
     late: Vec<LateField>,
+    /// Whether all that the footer says is known.
+    is_known: bool,
 }
 
 impl<'a> ParquetPacker<'a> {
     /// Writes rows with a column for each of these sidecars.
     pub(super) fn new(names: &'a Names) -> Result<Self, ParquetError> {
-        let schema = parse_message_type(&schema(names))?;
+        let schema = schema(names)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_dictionary_enabled(true)
@@ -54,6 +55,7 @@ impl<'a> ParquetPacker<'a> {
             groups: Vec::new(),
             indexes: PageIndexes::default(),
             late: Vec::new(),
+            is_known: true,
         })
     }
 
@@ -104,11 +106,15 @@ impl<'a> ParquetPacker<'a> {
         if group.rows == 0 {
             return Ok(());
         }
-        let sidecars = &self.names.sidecars;
-        let written = end_group(group, &self.schema, &self.properties, sidecars, out)?;
-        self.groups.push(written.metadata);
-        self.indexes.push(written.indexes);
+        let written = end_group(group, &self.schema, &self.properties, self.names, out)?;
         self.late.extend(written.late);
+        match written.metadata {
+            Some(metadata) => {
+                self.groups.push(metadata);
+                self.indexes.push(written.indexes);
+            }
+            None => self.is_known = false,
+        }
         Ok(())
     }
 
@@ -192,6 +198,9 @@ impl Packer for ParquetPacker<'_> {
     fn finish(&mut self, out: &mut dyn Out) -> Result<()> {
         self.begin_file(out)?;
         self.end_group(out)?;
+        if !self.is_known {
+            return out.unknown(self.rows);
+        }
         let footer = self.footer(out.position()).map_err(failed)?;
         out.frame(spot("footer"), &footer)
     }

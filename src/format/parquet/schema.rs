@@ -1,9 +1,16 @@
 //! The columns of a shard, and what HuggingFace datasets is told of them.
 
+use std::sync::Arc;
+
+use parquet::basic::{ConvertedType, Repetition, Type as PhysicalType};
+use parquet::errors::ParquetError;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::format::About;
+use crate::model::column::{Column, ColumnKind};
 use crate::model::recipe::Names;
 
 /// Sidecars that are text for readers, and must be UTF-8.
@@ -26,11 +33,11 @@ pub(super) fn base(about: &About<'_>) -> String {
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// The columns, as the Parquet library parses them.
+/// The columns of a shard.
 ///
 /// Every column may be null, though none is: readers take the `huggingface` entry at its word only where it agrees to the letter
 /// with the columns, and in it everything may be null.
-pub(super) fn schema(names: &Names) -> String {
+pub(super) fn schema(names: &Names) -> Result<Type, ParquetError> {
     let mut schema = "message schema {
         optional group image { optional binary bytes; optional binary path (UTF8); }
         optional int64 label;\n"
@@ -44,7 +51,33 @@ pub(super) fn schema(names: &Names) -> String {
         schema.push_str(&format!("optional binary {sidecar}{text};\n"));
     }
     schema.push('}');
-    schema
+    let first = parse_message_type(&schema)?;
+    let mut fields = first.get_fields().to_vec();
+    // Their names may be any text, which the parser takes for its own.
+    for column in &names.columns {
+        fields.push(Arc::new(column_type(column)?));
+    }
+    Type::group_type_builder("schema")
+        .with_fields(fields)
+        .build()
+}
+
+/// The type of a column of metadata.
+fn column_type(column: &Column) -> Result<Type, ParquetError> {
+    let physical = match column.kind {
+        ColumnKind::Bool => PhysicalType::BOOLEAN,
+        ColumnKind::Int64 => PhysicalType::INT64,
+        ColumnKind::Float64 => PhysicalType::DOUBLE,
+        ColumnKind::String | ColumnKind::Json => PhysicalType::BYTE_ARRAY,
+    };
+    let converted = match physical {
+        PhysicalType::BYTE_ARRAY => ConvertedType::UTF8,
+        _ => ConvertedType::NONE,
+    };
+    Type::primitive_type_builder(&column.name, physical)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_converted_type(converted)
+        .build()
 }
 
 /// Columns with what they are to HuggingFace, in their order.
@@ -63,7 +96,11 @@ impl Serialize for Features<'_> {
             .sidecars
             .iter()
             .map(|name| (name.as_str(), value(name)));
-        serializer.collect_map(first.into_iter().chain(sidecars))
+        let columns = self.0.columns.iter().map(|column| {
+            let value = json!({ "dtype": column.kind.dtype(), "_type": "Value" });
+            (column.name.as_str(), value)
+        });
+        serializer.collect_map(first.into_iter().chain(sidecars).chain(columns))
     }
 }
 

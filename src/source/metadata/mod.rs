@@ -2,6 +2,7 @@
 //!
 //! In come the bytes of the tables; out go rows by the path of their image. No file is opened here, and no more is held than is told.
 
+mod columns;
 mod files;
 mod parquet;
 mod table;
@@ -12,9 +13,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::base::text::show;
+use crate::model::column::Column;
 use crate::model::record::NO_LABEL;
 use crate::model::sample::{FilePath, SourcePath};
 use crate::source::labels::MOST_NUMBERED_CLASSES;
+use crate::source::metadata::columns::Seen;
 use crate::source::metadata::table::Record;
 
 /// Names of tables.
@@ -125,6 +128,8 @@ pub(crate) struct Rows {
     rows: Vec<Row>,
     /// Class names by label; empty if no column is the class.
     pub(crate) classes: Vec<String>,
+    /// All columns besides class and image, sorted by name.
+    pub(crate) columns: Vec<Column>,
     /// Which columns became what, for people.
     pub(crate) said: String,
     /// Whether a column is the class.
@@ -164,10 +169,11 @@ impl Rows {
         let mut rows = Vec::new();
         let of_tables: u64 = tables.iter().map(|table| table.bytes.len() as u64).sum();
         let mut held = of_tables;
+        let mut seen = Seen::default();
         for table in tables {
             let left = most_bytes.saturating_sub(held);
             table::each(table, left, &mut |record| {
-                let row = row(table, record, &columns, &mut cells)?;
+                let row = row(table, record, &columns, &mut cells, &mut seen)?;
                 held += row.held_bytes();
                 rows.push(row);
                 match held > most_bytes {
@@ -184,6 +190,12 @@ impl Rows {
         for row in &mut rows {
             row.label = labels.get(row.label as usize).copied().unwrap_or(NO_LABEL);
         }
+        if rows.iter().any(|row| !row.json.is_empty()) {
+            // Of these nothing else is known, and all samples have the same fields.
+            for row in rows.iter_mut().filter(|row| row.json.is_empty()) {
+                row.json = "{}".into();
+            }
+        }
         rows.sort_by(|a, b| a.path.cmp(&b.path));
         if let Some([_, again]) = rows.array_windows().find(|[a, b]| a.path == b.path) {
             return Err(Refusal::Data(format!(
@@ -194,6 +206,7 @@ impl Rows {
         Ok(Self {
             rows,
             classes,
+            columns: seen.columns(),
             said: columns.said(),
             has_labels: columns.label.is_some(),
             skip_missing: false,
@@ -354,7 +367,13 @@ impl Cells {
 }
 
 /// What a record says of its image; its label is the number of its cell still.
-fn row(table: &Table, record: Record, columns: &Columns, cells: &mut Cells) -> Result<Row, String> {
+fn row(
+    table: &Table,
+    record: Record,
+    columns: &Columns,
+    cells: &mut Cells,
+    seen: &mut Seen,
+) -> Result<Row, String> {
     let Record { line, mut values } = record;
     let bad = |what: &str| format!("{}: {what}", table.place(line));
     let file = files::image(&mut values).map_err(|what| bad(&what))?;
@@ -387,6 +406,7 @@ fn row(table: &Table, record: Record, columns: &Columns, cells: &mut Cells) -> R
             }
         },
     };
+    seen.add(&values);
     let json = match values.is_empty() {
         true => String::new(),
         // Values that were parsed serialise.
