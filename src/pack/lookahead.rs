@@ -17,11 +17,15 @@ use crate::base::image::TAIL_BYTES;
 use crate::base::reactor::Pending;
 use crate::base::units::STREAM_ABOVE_BYTES;
 use crate::model::sample::{Field, Sample};
+use crate::pack::together::{Gathered, Waiting, share};
 use crate::store::Source;
 
 /// A large file is read in pieces of so many bytes, the last of them shorter: as much as a request's latency is worth, and as an image's
 /// head needs.
 const PIECE_BYTES: u64 = STREAM_ABOVE_BYTES;
+
+/// Reads of several samples that a window has room for: as many are in flight at once.
+const RUNS: u64 = 16;
 
 /// The content of one source file.
 pub(crate) enum Content<'a> {
@@ -49,6 +53,8 @@ struct ReadQueue<'a> {
     source: &'a dyn Source,
     todo: Peekable<Samples<'a>>,
     started: VecDeque<Started>,
+    /// Samples that come after those and are to be read together.
+    gathered: Gathered,
     /// The large files of started samples and of those handed over, by number, which is their order.
     files: BTreeMap<u64, File>,
     /// Those of them that have pieces whose reads are not started.
@@ -140,6 +146,7 @@ impl<'a> Lookahead<'a> {
             source,
             todo: todo.peekable(),
             started: VecDeque::new(),
+            gathered: Gathered::new(source.together_bytes().min(window_bytes / RUNS)),
             files: BTreeMap::new(),
             begun: VecDeque::new(),
             next_file: 0,
@@ -210,11 +217,18 @@ impl ReadQueue<'_> {
 
     /// Starts reads for whoever wants the next sample: with nothing started one is let in, however large.
     fn top_up_for_next(&mut self) {
+        if self.started.is_empty() {
+            self.start_gathered();
+        }
         let must = self.started.is_empty();
         self.top_up(must);
+        if self.started.is_empty() {
+            self.start_gathered();
+        }
     }
 
     /// Starts reads in plan order while they fit: the rest of files that were begun, then samples; with `must` one sample in any case.
+    /// Samples that one read had better give are gathered first; the last of them wait until there is room for more, or somebody wants them.
     fn top_up(&mut self, mut must: bool) {
         loop {
             if !self.go_on_with_files() && !must {
@@ -223,7 +237,11 @@ impl ReadQueue<'_> {
             let Some(Ok((_, sample))) = self.todo.peek() else {
                 return;
             };
-            let bytes = sample_bytes(self.source, sample);
+            let share = match sample.fields.iter().any(is_large) {
+                true => 0,
+                false => share(self.source, sample),
+            };
+            let bytes = sample_bytes(self.source, sample) + share;
             let first_piece = first_piece_bytes(self.source, sample);
             if !self.fits(bytes + first_piece) && !must {
                 return;
@@ -233,11 +251,56 @@ impl ReadQueue<'_> {
                 return;
             };
             self.held += bytes;
+            self.gathered.push(Waiting {
+                shard,
+                sample,
+                bytes,
+                share,
+            });
+            let goes_on = match self.todo.peek() {
+                Some(Ok((_, next))) => self.gathered.joins(self.source, next),
+                _ => false,
+            };
+            if !goes_on {
+                self.start_gathered();
+            }
+        }
+    }
+
+    /// Starts the reads of what was gathered.
+    fn start_gathered(&mut self) {
+        let counted =
+            |samples: &[Waiting]| samples.iter().map(|waiting| waiting.bytes).sum::<u64>();
+        let mut samples = self.gathered.take();
+        if let [alone] = &mut samples[..]
+            && alone.sample.fields.len() == 1
+        {
+            self.held -= alone.share;
+            alone.bytes -= std::mem::take(&mut alone.share);
+        }
+        debug_assert!(self.held >= counted(&samples));
+        let together = samples.last().is_some_and(|last| last.share > 0);
+        let whole: Vec<&Field> = match together {
+            true => samples
+                .iter()
+                .flat_map(|waiting| &waiting.sample.fields)
+                .collect(),
+            false => Vec::new(),
+        };
+        let mut whole = self.source.start_all(&whole).into_iter();
+        for waiting in samples {
+            let Waiting {
+                shard,
+                sample,
+                bytes,
+                ..
+            } = waiting;
             let mut reads = Vec::with_capacity(sample.fields.len());
             for (i, field) in sample.fields.iter().enumerate() {
-                reads.push(match is_large(field) {
-                    false => Reading::Whole(self.source.start(field)),
-                    true => Reading::Large(self.begin(field, i == 0)),
+                reads.push(match (whole.next(), is_large(field)) {
+                    (Some(read), _) => Reading::Whole(read),
+                    (None, false) => Reading::Whole(self.source.start(field)),
+                    (None, true) => Reading::Large(self.begin(field, i == 0)),
                 });
             }
             self.started.push_back(Started {
@@ -541,6 +604,10 @@ mod tests {
     #[derive(Default)]
     struct Asked {
         reads: usize,
+        /// Bytes that it gives in one read.
+        together: u64,
+        /// How many reads were started at once, each time.
+        at_once: Vec<usize>,
         parts: Vec<(String, u64, u64)>,
         /// Bytes of contents that were not given back.
         out: u64,
@@ -600,6 +667,33 @@ mod tests {
 
         fn started_bytes(&self, _: &Field) -> u64 {
             STARTED
+        }
+
+        fn start_all(&self, fields: &[&Field]) -> Vec<Pending<Buffer>> {
+            if !fields.is_empty() {
+                self.asked().at_once.push(fields.len());
+            }
+            fields.iter().map(|field| self.start(field)).collect()
+        }
+
+        /// Files of the same ten samples do.
+        fn adjoins(&self, field: &Field, next: &Field) -> bool {
+            let ten = |field: &Field| {
+                let path = field.path.to_string();
+                path[2..].split('.').next().unwrap().parse::<u64>().unwrap() / 10
+            };
+            ten(field) == ten(next)
+        }
+
+        fn share_bytes(&self, field: &Field) -> u64 {
+            match self.together_bytes() {
+                0 => 0,
+                _ => field.size + 100,
+            }
+        }
+
+        fn together_bytes(&self) -> u64 {
+            self.asked().together
         }
 
         fn recycle(&self, buffer: Buffer) {
@@ -686,6 +780,49 @@ mod tests {
             left -= 1;
         }
         assert_eq!((left, held(&ahead), source.asked().out), (0, 0, 0));
+    }
+
+    #[test]
+    fn files_that_lie_side_by_side_are_read_together_within_the_window() {
+        let source = Fake::default();
+        source.asked().together = MIB;
+        let mut ahead = ahead(&source, samples(95, &[2000, 30]), MIB);
+        let mut keys = Vec::new();
+        while let Some(fetched) = ahead.fetch() {
+            let fetched = fetched.unwrap();
+            for (content, field) in fetched.contents.iter().zip(&fetched.sample.fields) {
+                let Ok(Content::Held(buffer)) = content else {
+                    panic!("not held")
+                };
+                assert_eq!(**buffer, bytes(0, field.size));
+            }
+            keys.push(fetched.sample.key);
+            ahead.recycle(fetched.contents);
+            assert!(held(&ahead) <= MIB);
+        }
+        assert_eq!((keys.len(), held(&ahead), source.asked().out), (95, 0, 0));
+        let at_once = source.asked().at_once.clone();
+        assert_eq!(at_once, [[20; 9].as_slice(), &[10]].concat());
+    }
+
+    #[test]
+    fn a_small_window_reads_less_together_and_a_sample_that_fills_it_alone() {
+        let source = Fake::default();
+        source.asked().together = MIB;
+        let mut ahead = ahead(&source, samples(40, &[10_000]), 400_000);
+        while let Some(fetched) = ahead.fetch() {
+            ahead.recycle(fetched.unwrap().contents);
+            assert!(held(&ahead) <= 400_000);
+        }
+        let at_once = source.asked().at_once.clone();
+        assert_eq!(at_once, [2; 20]);
+        source.asked().at_once.clear();
+        let mut ahead = self::ahead(&source, samples(5, &[10_000]), 1);
+        while let Some(fetched) = ahead.fetch() {
+            ahead.recycle(fetched.unwrap().contents);
+        }
+        assert_eq!((held(&ahead), source.asked().reads), (0, 45));
+        assert!(source.asked().at_once.is_empty());
     }
 
     #[test]

@@ -9,4 +9,5 @@ pub(crate) mod pipeline;
 mod policy;
 pub(crate) mod run;
 mod shard;
+mod together;
 mod worker;

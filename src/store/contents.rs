@@ -61,6 +61,34 @@ impl Source for WithContents {
         }
     }
 
+    fn start_all(&self, fields: &[&Field]) -> Vec<Pending<Buffer>> {
+        let (files, _): (Vec<&Field>, Vec<&Field>) =
+            fields.iter().partition(|field| field.content.is_none());
+        let mut read = self.0.start_all(&files).into_iter();
+        let started = |field: &&Field| match field.content {
+            Some(_) => self.start(field),
+            // There is one for each.
+            None => read.next().unwrap_or_else(|| self.0.start(field)),
+        };
+        fields.iter().map(started).collect()
+    }
+
+    fn adjoins(&self, field: &Field, next: &Field) -> bool {
+        self.0.adjoins(field, next)
+    }
+
+    fn share_bytes(&self, field: &Field) -> u64 {
+        self.0.share_bytes(field)
+    }
+
+    fn together_bytes(&self) -> u64 {
+        self.0.together_bytes()
+    }
+
+    fn spare(&self, length: usize) -> Buffer {
+        self.0.spare(length)
+    }
+
     fn recycle(&self, buffer: Buffer) {
         self.0.recycle(buffer);
     }

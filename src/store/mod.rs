@@ -50,6 +50,35 @@ pub(crate) trait Source: fmt::Display + Send + Sync {
     /// changed after planning must not slip in.
     fn start(&self, field: &Field) -> Pending<Buffer>;
 
+    /// Starts reads of several files, none of which may be too large to hold, and returns at once: those of which each adjoins one before, in
+    /// one read.
+    fn start_all(&self, fields: &[&Field]) -> Vec<Pending<Buffer>> {
+        fields.iter().map(|field| self.start(field)).collect()
+    }
+
+    /// Whether one read had better give both of these files, because they lie side by side in a third.
+    fn adjoins(&self, field: &Field, next: &Field) -> bool {
+        let _ = (field, next);
+        false
+    }
+
+    /// Memory of the part that a file has in a read of several, besides its own; 0 if it is never read with others.
+    fn share_bytes(&self, field: &Field) -> u64 {
+        let _ = field;
+        0
+    }
+
+    /// Bytes of a file that one read may give at most, where it gives what lies side by side in it; 0 where that is no faster than many reads.
+    fn together_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Memory for a content of so many bytes, used before if there is some.
+    fn spare(&self, length: usize) -> Buffer {
+        let _ = length;
+        Buffer::default()
+    }
+
     /// Takes the memory of a content back that is not needed any more.
     fn recycle(&self, buffer: Buffer);
 

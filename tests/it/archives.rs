@@ -104,8 +104,15 @@ fn every_archive(files: &Files) -> BTreeMap<&'static str, Vec<u8>> {
 #[test]
 fn shards_are_the_same_bytes_from_every_archive_as_from_the_tree() {
     let (data, files) = tree();
-    let expected = shards(&data.convert(&FLAGS).path);
-    for (name, content) in every_archive(&files) {
+    for order in ["shuffled", "listed"] {
+        every_archive_gives_the_bytes_of_the_tree(&data, &files, order);
+    }
+}
+
+fn every_archive_gives_the_bytes_of_the_tree(data: &Dataset, files: &Files, order: &str) {
+    let flags = [&FLAGS[..], &["--order", order]].concat();
+    let expected = shards(&data.convert(&flags).path);
+    for (name, content) in every_archive(files) {
         let archive = data.place(name);
         write(&archive, &content);
         let out = data.fresh();
@@ -116,7 +123,7 @@ fn shards_are_the_same_bytes_from_every_archive_as_from_the_tree() {
         } else {
             &[]
         };
-        let flags = [&FLAGS[..], split].concat();
+        let flags = [&flags[..], split].concat();
         convert(&archive, &out, &flags).exits(0);
         if inside {
             assert_eq!(shards(&out).len(), expected.len());
@@ -435,6 +442,53 @@ fn imagenet_as_it_is_handed_out_is_a_tree() {
         row["source_path"], "ILSVRC2012_img_train.tar!/n01440764.tar!/n01440764_2.JPEG",
         "{row}"
     );
+}
+
+#[test]
+fn members_that_lie_side_by_side_in_a_bucket_are_read_in_few_requests() {
+    let (data, files) = tree();
+    let server = Server::start();
+    let mut tar = Tar::new(Dialect::Pax);
+    for (path, content) in &files {
+        tar.file(path, content);
+    }
+    server.put("sets/sorted.tar", tar.finish());
+    let reads = |order: &str| {
+        server.clear_requests();
+        let out = data.fresh();
+        let flags = ["--shards", "1", "--order", order];
+        let mut command = at(&server, &["convert", "s3://bucket/sets/sorted.tar"]);
+        run(command.arg(&out).args(flags)).exits(0);
+        assert_eq!(shards(&out), shards(&data.convert(&flags).path));
+        server.count("GetObject")
+    };
+    // One or two for the listing, and one that gives all members: as near to each other they are in any order.
+    for order in ["shuffled", "listed"] {
+        let count = reads(order);
+        assert!(count <= 4 && count < files.len(), "{order}: {count} reads");
+    }
+}
+
+#[test]
+fn of_members_that_are_read_together_the_damaged_one_is_told() {
+    let (data, files) = tree();
+    let mut entries: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(path, content)| (path.as_str(), &content[..]))
+        .collect();
+    entries.sort();
+    let mut archive = zip(&entries, ZipOptions::default());
+    let path = "dog/0003.JPEG";
+    let content = &files.iter().find(|(name, _)| *name == path).unwrap().1;
+    let at_byte = archive
+        .windows(content.len())
+        .position(|part| part == &content[..]);
+    archive[at_byte.unwrap() + 40] ^= 1;
+    let server = Server::start();
+    server.put("sets/damaged.zip", archive);
+    let mut command = at(&server, &["convert", "s3://bucket/sets/damaged.zip"]);
+    let told = run(command.arg(data.fresh()).args(["--order", "listed"]));
+    told.exits(3).says(&[path, "crc"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod list;
 mod read;
 mod source;
 mod tar;
+mod together;
 mod walks;
 mod window;
 mod zip;

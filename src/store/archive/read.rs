@@ -127,10 +127,7 @@ impl Reading {
         match self.extent.method {
             Method::Stored => inner
                 .part(&archive, self.extent.offset + self.offset, self.length)
-                .then(move |read| {
-                    let read = read.and_then(|buffer| self.summed(buffer));
-                    self.told(read)
-                }),
+                .then(move |read| self.finish(read)),
             Method::Deflate
                 if self.whole && self.size <= STREAM_ABOVE_BYTES && self.extent.bytes > 0 =>
             {
@@ -152,6 +149,22 @@ impl Reading {
                 self.told(read)
             }),
         }
+    }
+
+    /// Where the bytes of a stored member lie that are wanted: in which file, their first, and the one after their last.
+    pub(super) fn place(&self) -> (&FilePath, u64, u64) {
+        let begin = self.extent.offset + self.offset;
+        (&self.archive.path, begin, begin + self.length)
+    }
+
+    /// The file that is opened.
+    pub(super) fn archive(&self) -> &Field {
+        &self.archive
+    }
+
+    /// The content of a stored member that was read in some other way.
+    pub(super) fn finish(&self, read: Result<Buffer>) -> Result<Buffer> {
+        self.told(read.and_then(|buffer| self.summed(buffer)))
     }
 
     /// The result, with the archive, the member and its place in the words of an error.

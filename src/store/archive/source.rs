@@ -7,15 +7,20 @@ use super::compressed::Unpacked;
 use super::left_out::LeftOut;
 use super::list::{Lister, list};
 use super::read::Readers;
+use super::together::{self, GAP_BYTES};
 use super::walks::Walks;
 use crate::base::buffer::Buffer;
 use crate::base::error::Result;
 use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
 use crate::model::counters::Counters;
+use crate::model::extent::Method;
 use crate::model::listing::Listing;
-use crate::model::sample::{Field, FilePath, Version};
+use crate::model::sample::{Field, FilePath, Member, Version};
 use crate::store::{Access, Positioned, Source};
+
+/// As far apart may members lie of which one read had better give both: what belongs to one sample may lie in between.
+const NEAR_BYTES: u64 = 512 << 10;
 
 /// A store with the archives in it as directories, or one archive as all there is.
 pub(super) struct ArchiveSource {
@@ -137,6 +142,62 @@ impl Source for ArchiveSource {
                 .reading(field, None)
                 .map_or(0, |reading| reading.started_bytes()),
         }
+    }
+
+    fn start_all(&self, fields: &[&Field]) -> Vec<Pending<Buffer>> {
+        let reading = |field: &&Field| match self.share_bytes(field) {
+            0 => None,
+            _ => self.reading(field, None).ok(),
+        };
+        let readings: Vec<_> = fields.iter().map(reading).collect();
+        let is_member: Vec<bool> = readings.iter().map(Option::is_some).collect();
+        let members = readings.into_iter().flatten().collect();
+        let mut members = together::start(&self.inner, members).into_iter();
+        let started = |(field, is_member): (&&Field, bool)| match is_member {
+            // There is one for each.
+            true => members.next().unwrap_or_else(|| self.start(field)),
+            false => self.start(field),
+        };
+        fields.iter().zip(is_member).map(started).collect()
+    }
+
+    fn adjoins(&self, field: &Field, next: &Field) -> bool {
+        let (Version::Member(one), Version::Member(other)) = (&field.version, &next.version) else {
+            return false;
+        };
+        let path = |field: &Field, member: &Member| {
+            let prefix = usize::from(member.archive.prefix_bytes);
+            field.path.as_bytes().get(..prefix).map(<[u8]>::to_vec)
+        };
+        let (a, b) = (one.extent, other.extent);
+        let apart = match a.offset <= b.offset {
+            true => b.offset.saturating_sub(a.offset + a.bytes),
+            false => a.offset.saturating_sub(b.offset + b.bytes),
+        };
+        apart <= NEAR_BYTES
+            && (Arc::ptr_eq(&one.archive, &other.archive) || one.archive == other.archive)
+            && path(field, one) == path(next, other)
+    }
+
+    fn share_bytes(&self, field: &Field) -> u64 {
+        match &field.version {
+            Version::Member(member)
+                if member.extent.method == Method::Stored
+                    && field.size > 0
+                    && self.together_bytes() > 0 =>
+            {
+                field.size + GAP_BYTES
+            }
+            _ => 0,
+        }
+    }
+
+    fn together_bytes(&self) -> u64 {
+        self.inner.together_bytes()
+    }
+
+    fn spare(&self, length: usize) -> Buffer {
+        self.inner.spare(length)
     }
 
     fn recycle(&self, buffer: Buffer) {

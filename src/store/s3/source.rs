@@ -21,6 +21,9 @@ const STARTED_BYTES: u64 = 1536;
 /// Read ahead of a large file: five parts of it are as fast as one connection, and more are not much faster.
 const WINDOW_BYTES: u64 = 20 << 20;
 
+/// A request for more gives no more bytes a second than several of this.
+const TOGETHER_BYTES: u64 = 4 << 20;
+
 /// An ImageFolder in a bucket.
 pub(in crate::store) struct S3Source {
     connection: Arc<Connection>,
@@ -139,6 +142,14 @@ impl Source for S3Source {
                 .sum::<u64>()
             + allocated(key)
             + allocated(tag)
+    }
+
+    fn together_bytes(&self) -> u64 {
+        TOGETHER_BYTES
+    }
+
+    fn spare(&self, length: usize) -> Buffer {
+        self.buffers.take(length)
     }
 
     fn recycle(&self, buffer: Buffer) {
