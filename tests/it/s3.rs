@@ -12,7 +12,7 @@ use crate::support::{
     Dataset, Random, Run, files, finished, padded_picture, picture, run, shardpack,
 };
 use shardpack_fixtures::s3_server::{
-    Checksums, Conditional, Fault, Kind, Options, SECRET_KEY, Server,
+    Checksums, Conditional, Fault, Kind, Options, SECRET_KEY, Server, StartAfter,
 };
 
 /// Every operation whose answer has no content of interest and may be made again.
@@ -1164,5 +1164,47 @@ fn a_sample_is_looked_for_in_as_many_indexes_at_once_as_reads_were_asked_for() {
         shardpack_at(&server, &["inspect", out, "bird/0", "--reads", reads]).exits(1);
         let at_once = server.most_at_once();
         assert!((least..=most).contains(&at_once), "{reads}: {at_once}");
+    }
+}
+
+#[test]
+fn a_directory_of_many_keys_is_listed_in_ranges_if_the_server_can_begin_anywhere() {
+    let data = Dataset::new();
+    let content = picture("one");
+    let mut expected = None;
+    for start_after in [StartAfter::Known, StartAfter::Ignored, StartAfter::Refused] {
+        let server = Server::with(Options {
+            page: 10,
+            start_after,
+            ..Options::default()
+        });
+        for number in 0..900 {
+            server.put(&format!("wide/cat/{number:05}.jpg"), content.clone());
+            server.put(
+                &format!("wide/dog/few/{number:x}/{number}.jpg"),
+                content.clone(),
+            );
+        }
+        server.set_latency(Duration::from_millis(20));
+        let out = data.fresh();
+        let flags = ["--dry-run", "--seed", "3"];
+        let told = run(at(&server, &["convert", "s3://bucket/wide"])
+            .arg(&out)
+            .args(flags));
+        told.exits(0).says(&["samples   1,800 in 2 classes"]);
+        let requests = server.count("ListObjectsV2");
+        // Two wide directories of 90 answers, and one for each directory below the second.
+        let least = 180 + 900 + 2;
+        assert!(
+            requests * 10 <= least * 13,
+            "{start_after:?}: {requests} requests"
+        );
+        if start_after == StartAfter::Known {
+            assert!(requests > least, "nothing was split");
+            assert!(server.most_at_once() > 8);
+        }
+        // The id of the plan, which covers every name and version.
+        let plan = told.out.lines().next().unwrap().to_owned();
+        assert_eq!(*expected.get_or_insert(plan.clone()), plan);
     }
 }

@@ -1,5 +1,6 @@
-//! Listing: each directory on its own, many at once, so that a tree of classes is no chain of pages.
+//! Listing: each directory on its own, many at once, and one that is wide in several ranges, so that nothing is a long chain of pages.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,16 +8,19 @@ use aws_sdk_s3::types::EncodingType;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
 use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
 use crate::model::sample::{SourcePath, Version};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
+use crate::store::s3::spread::{Answer, Spread, Start};
 use crate::store::s3::trouble::RequestError;
 
-/// Directories listed at once.
+/// Lists at once, of directories and of ranges of one.
 const LISTERS: usize = 64;
+/// Ranges of one directory that are listed at once.
+const RANGES: usize = 32;
 /// The permission that listing needs.
 pub(super) const ACTION: &str = "s3:ListBucket";
 
@@ -52,8 +56,8 @@ pub(super) async fn tree(connection: &Arc<Connection>, location: &Location) -> R
         let (connection, location) = (Arc::clone(connection), location.clone());
         let places = Arc::clone(&places);
         tasks.spawn(async move {
-            let _place = places.acquire_owned().await;
-            directory(&connection, &location, path).await
+            let _place = Arc::clone(&places).acquire_owned().await;
+            directory(&connection, &location, path, &places).await
         });
     };
     let mut listing = Listing::default();
@@ -72,30 +76,49 @@ pub(super) async fn tree(connection: &Arc<Connection>, location: &Location) -> R
 }
 
 /// Lists one directory; `path` is empty or without a slash at its end.
-async fn directory(connection: &Connection, location: &Location, path: String) -> Result<Listed> {
+async fn directory(
+    connection: &Arc<Connection>,
+    location: &Location,
+    path: String,
+    places: &Arc<Semaphore>,
+) -> Result<Listed> {
     let slash = if path.is_empty() { "" } else { "/" };
     let prefix = location.key(&format!("{path}{slash}"));
-    let mut listed = Listed {
+    let empty = || Listed {
         dir: Dir::new(path.as_bytes()),
         below: Vec::new(),
         hidden: 0,
         problems: Vec::new(),
     };
-    let mut next = None;
-    loop {
-        let page = page(connection, location, &prefix, Some("/"), next, None).await?;
+    let take = |listed: &mut Listed, page| listed.take(page, location, &path, &prefix);
+    let wanted = Wanted {
+        connection,
+        location,
+        prefix: &prefix,
+        delimiter: Some("/"),
+        places,
+    };
+    let mut listed = wanted.all(empty, take).await?;
+    listed.dir.shrink();
+    Ok(listed)
+}
+
+impl Listed {
+    /// Adds a page of what lies in the directory `path`.
+    fn take(&mut self, page: Page, location: &Location, path: &str, prefix: &str) -> Result<()> {
+        let slash = if path.is_empty() { "" } else { "/" };
         for Key {
             name, size, tag, ..
         } in page.keys
         {
-            let name = name.strip_prefix(&prefix).unwrap_or_default();
+            let name = name.strip_prefix(prefix).unwrap_or_default();
             // The object that some tools make for a directory.
             if name.is_empty() {
                 continue;
             }
             if name.starts_with('.') {
-                listed.hidden += 1;
-            } else if !listed.dir.push(name.as_bytes(), size, &Version::ETag(tag)) {
+                self.hidden += 1;
+            } else if !self.dir.push(name.as_bytes(), size, &Version::ETag(tag)) {
                 return Err(Error::failed(format!(
                     "{location}: more than 4 GiB of names in {}: spread the objects over several prefixes",
                     show(prefix.as_bytes())
@@ -103,55 +126,182 @@ async fn directory(connection: &Connection, location: &Location, path: String) -
             }
         }
         for below in page.below {
-            let name = below.strip_prefix(&prefix).unwrap_or_default();
+            let name = below.strip_prefix(prefix).unwrap_or_default();
             let name = name.strip_suffix('/').unwrap_or(name);
             if name.is_empty() {
                 let path = SourcePath::new(format!("{path}{slash}/"));
                 let what = " is a key with an empty directory name";
-                listed
-                    .problems
+                self.problems
                     .push(Problem::new(ProblemKind::Special, path, what));
             } else if name.starts_with('.') {
-                listed.hidden += 1;
+                self.hidden += 1;
             } else {
-                listed.below.push(format!("{path}{slash}{name}"));
+                self.below.push(format!("{path}{slash}{name}"));
             }
         }
-        next = page.next;
-        if next.is_none() {
-            listed.dir.shrink();
-            return Ok(listed);
-        }
+        Ok(())
     }
 }
 
-/// All keys with a prefix, in the order of the server.
+/// All keys with a prefix, sorted.
 pub(super) async fn flat(
-    connection: &Connection,
+    connection: &Arc<Connection>,
     location: &Location,
     prefix: &str,
 ) -> Result<Vec<Key>> {
-    let mut keys = Vec::new();
-    let mut next = None;
-    loop {
-        let mut page = page(connection, location, prefix, None, next, None).await?;
+    let wanted = Wanted {
+        connection,
+        location,
+        prefix,
+        delimiter: None,
+        places: &Arc::new(Semaphore::new(LISTERS)),
+    };
+    let take = |keys: &mut Vec<Key>, mut page: Page| {
         keys.append(&mut page.keys);
-        next = page.next;
-        if next.is_none() {
-            return Ok(keys);
+        Ok(())
+    };
+    let mut keys = wanted.all(Vec::new, take).await?;
+    keys.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(keys)
+}
+
+/// A prefix to be listed.
+struct Wanted<'a> {
+    connection: &'a Arc<Connection>,
+    location: &'a Location,
+    prefix: &'a str,
+    delimiter: Option<&'static str>,
+    /// Lists at once, of all that is listed.
+    places: &'a Arc<Semaphore>,
+}
+
+impl Wanted<'_> {
+    /// Lists all of it into what `empty` gives, page by page in any order; anew and as one list where the server's order does not allow more.
+    async fn all<T>(
+        &self,
+        empty: impl Fn() -> T,
+        take: impl Fn(&mut T, Page) -> Result<()>,
+    ) -> Result<T> {
+        let mut all = empty();
+        match self
+            .pages(Spread::new(), |page| take(&mut all, page))
+            .await?
+        {
+            Told::All => Ok(all),
+            Told::Part => {
+                let mut all = empty();
+                self.pages(Spread::whole(), |page| take(&mut all, page))
+                    .await?;
+                Ok(all)
+            }
         }
+    }
+
+    async fn pages(
+        &self,
+        mut spread: Spread,
+        mut take: impl FnMut(Page) -> Result<()>,
+    ) -> Result<Told> {
+        let mut tasks = JoinSet::new();
+        // Of each range but the first.
+        let mut held = HashMap::new();
+        loop {
+            while let Some((number, start)) = spread.go_on() {
+                self.ask(&mut tasks, number, start);
+            }
+            while tasks.len() < RANGES
+                && let Ok(place) = Arc::clone(self.places).try_acquire_owned()
+                && let Some((number, start)) = spread.split()
+            {
+                held.insert(number, place);
+                self.ask(&mut tasks, number, start);
+            }
+            let Some(done) = tasks.join_next().await else {
+                return Ok(Told::All);
+            };
+            let (number, page) =
+                done.map_err(|error| Error::failed(format!("{}: {error}", self.location)))?;
+            let mut page = match page {
+                // A server that cannot begin anywhere says so in its own way; an outage would be none of that.
+                Err(error) if spread.is_new(number) && error.kind() != Kind::Transient => {
+                    return Ok(Told::Part);
+                }
+                page => page?,
+            };
+            let names = page.names(self.prefix);
+            let answer = spread.answered(number, &names, page.next.as_deref());
+            if spread.is_done(number) {
+                held.remove(&number);
+            }
+            match answer {
+                Answer::Take(None) => {}
+                Answer::Take(Some(until)) => page.cut(self.prefix, &until),
+                Answer::Anew => return Ok(Told::Part),
+            }
+            take(page)?;
+        }
+    }
+
+    /// Asks for one page of a range.
+    fn ask(&self, tasks: &mut JoinSet<(usize, Result<Page>)>, number: usize, start: Start) {
+        let (connection, location) = (Arc::clone(self.connection), self.location.clone());
+        let (prefix, delimiter) = (self.prefix.to_owned(), self.delimiter);
+        tasks.spawn(async move {
+            let start = match start {
+                Start::After(name) => Start::After(format!("{prefix}{name}")),
+                start => start,
+            };
+            let page = page(&connection, &location, &prefix, delimiter, start, None);
+            (number, page.await)
+        });
     }
 }
 
-/// One page of a listing.
+/// Whether all pages were told, or they have to be told anew.
+enum Told {
+    All,
+    Part,
+}
+
+impl Page {
+    /// All names in their order, without the prefix.
+    fn names<'p>(&'p self, prefix: &str) -> Vec<&'p str> {
+        let rest = |name: &'p str| name.strip_prefix(prefix).unwrap_or(name);
+        let keys = self.keys.iter().map(|key| rest(&key.name));
+        let mut names: Vec<&str> = keys.collect();
+        if !self.below.is_empty() {
+            let are_sorted = names.is_sorted();
+            names.extend(self.below.iter().map(|below| rest(below)));
+            // Keys and directories come each in their order.
+            if are_sorted && self.below.is_sorted() {
+                names.sort_unstable();
+            }
+        }
+        names
+    }
+
+    /// Leaves out what comes after a name.
+    fn cut(&mut self, prefix: &str, until: &str) {
+        let stays = |name: &str| name.strip_prefix(prefix).unwrap_or(name) <= until;
+        self.keys.retain(|key| stays(&key.name));
+        self.below.retain(|below| stays(below));
+    }
+}
+
+/// One page of a listing; a name to begin after is a whole key.
 pub(super) async fn page(
     connection: &Connection,
     location: &Location,
     prefix: &str,
     delimiter: Option<&str>,
-    next: Option<String>,
+    start: Start,
     most: Option<i32>,
 ) -> Result<Page> {
+    let (after, next) = match start {
+        Start::First => (None, None),
+        Start::After(name) => (Some(name), None),
+        Start::GoOn(mark) => (None, Some(mark)),
+    };
     let call = connection.call(ACTION, location.object(prefix));
     let answer = connection.attempt(&call, || async {
         let request = connection
@@ -160,6 +310,7 @@ pub(super) async fn page(
             .bucket(&location.bucket)
             .prefix(prefix)
             .set_delimiter(delimiter.map(str::to_owned))
+            .set_start_after(after.clone())
             .set_continuation_token(next.clone())
             .set_max_keys(most)
             .encoding_type(EncodingType::Url)

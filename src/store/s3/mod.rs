@@ -20,6 +20,7 @@ mod proxy;
 mod read;
 mod sink;
 mod source;
+mod spread;
 mod tls;
 mod trouble;
 mod unfinished;

@@ -13,6 +13,7 @@ use crate::store::s3::connection::Connection;
 use crate::store::s3::list::{page, tree};
 use crate::store::s3::location::Location;
 use crate::store::s3::read::{ACTION, Object, Span, read};
+use crate::store::s3::spread::Start;
 use crate::store::s3::trouble::RequestError;
 use crate::store::{Access, Source};
 
@@ -176,7 +177,14 @@ impl Source for S3Source {
         };
         let key = self.location.key(name);
         // Asked of a listing, like all that is planned: reading an object's head is another permission's matter.
-        let page = page(&self.connection, &self.location, &key, None, None, Some(1));
+        let page = page(
+            &self.connection,
+            &self.location,
+            &key,
+            None,
+            Start::First,
+            Some(1),
+        );
         let page = self.connection.wait(page)?;
         let found = page.keys.into_iter().find(|found| found.name == key);
         Ok(found.map(|found| (found.size, Version::ETag(found.tag))))
