@@ -1,4 +1,4 @@
-"""The Python snippets of README.md, those that need packages included."""
+"""The Python snippets of the pages for readers, those that need packages included, where the packages are."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from conftest import run
 from PIL import Image
 from programs import PROJECT
 
-PAGES = [PROJECT / "README.md"]
+PAGES = [PROJECT / name for name in ("README.md", "docs/library.md", "docs/readers.md")]
 
 
 def snippets() -> list:
@@ -34,7 +34,8 @@ def directory(tmp_path_factory) -> Path:
             picture = Image.effect_noise((160, 120), 30 + class_number).convert("RGB")
             picture.save(root / "images" / class_name / f"{number:03d}.jpg", quality=75)
     shardpack = programs.shardpack()
-    run(shardpack, "convert", root / "images", root / "shards", "--shards", "4", "--progress", "none")
+    # As the pages do it, so that their own conversion finds nothing to do.
+    run(shardpack, "convert", root / "images", root / "shards", "--shard-size", "60KB", "--progress", "none")
     return root
 
 
@@ -45,7 +46,9 @@ def test_there_are_snippets_for_webdataset_huggingface_and_duckdb():
 
 @pytest.mark.parametrize("code", snippets())
 def test_the_snippet_runs_as_it_stands(code, directory, tmp_path):
-    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    path = os.pathsep.join([str(programs.shardpack().resolve().parent), os.environ["PATH"]])
+    module = str(PROJECT / "src/library/python")
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PATH": path, "PYTHONPATH": module}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=120, env=environment
     )

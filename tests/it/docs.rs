@@ -81,6 +81,7 @@ fn run(desk: &Desk, program: &str, arguments: &[&str]) -> Output {
     let dir = desk.dir.path();
     let tools = Path::new(env!("CARGO_BIN_EXE_shardpack")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
+    let module = project().join("src/library/python");
     let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHARDPACK_")) {
         command.env_remove(name);
@@ -90,6 +91,8 @@ fn run(desk: &Desk, program: &str, arguments: &[&str]) -> Output {
         .current_dir(dir)
         .env("PATH", format!("{}:{path}", tools.display()))
         .env("LC_ALL", "C.UTF-8")
+        .env("PYTHONPATH", module)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .envs(desk.server.environment())
         .output()
         .unwrap()

@@ -1,6 +1,7 @@
 //! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::cli::settings`].
 
 mod groups;
+mod papers;
 mod values;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::base::units::parse_time;
 
 pub(crate) use groups::*;
+pub(crate) use papers::*;
 pub(crate) use values::*;
 
 const EXIT_CODES: &str = "\
@@ -82,6 +84,12 @@ pub(crate) enum Verb {
     /// Write one sample or field to stdout, reading only its bytes
     #[command(after_help = EXIT_CODES)]
     Cat(CatArgs),
+    /// Print what a shell needs to complete verbs and flags
+    #[command(after_help = EXIT_CODES)]
+    Completions(CompletionsArgs),
+    /// Write pages for man(1) into a directory
+    #[command(after_help = EXIT_CODES)]
+    Man(ManArgs),
 }
 
 /// A page about the run and its destination that a verb is to write beside its work.
@@ -109,6 +117,8 @@ impl Verb {
             Self::Report(_) => "report",
             Self::Inspect(_) => "inspect",
             Self::Cat(_) => "cat",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
         }
     }
 
@@ -127,6 +137,8 @@ impl Verb {
             Self::Report(args) => &args.common,
             Self::Inspect(args) => &args.common,
             Self::Cat(args) => &args.common,
+            Self::Completions(args) => &args.common,
+            Self::Man(args) => &args.common,
         }
     }
 

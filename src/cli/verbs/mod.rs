@@ -2,6 +2,7 @@
 
 pub(crate) mod cat;
 pub(crate) mod compact;
+pub(crate) mod completions;
 pub(crate) mod convert;
 mod decide;
 mod describe;
@@ -9,6 +10,7 @@ mod emptied;
 pub(crate) mod gc;
 pub(crate) mod index;
 pub(crate) mod inspect;
+pub(crate) mod man;
 mod origin;
 pub(in crate::cli) mod outline;
 pub(crate) mod pack;
@@ -61,6 +63,8 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             let what = settings::part(args.field.as_deref(), args.whole);
             cat::run(&args.destination, &args.key, what, running)
         }
+        Verb::Completions(args) => Ok(completions::run(args)),
+        Verb::Man(args) => man::run(args),
     }
 }
 
