@@ -1,5 +1,6 @@
 """The Python snippets of the pages for readers, those that need packages included, where the packages are."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -19,8 +20,12 @@ def snippets() -> list:
     found = []
     for page in PAGES:
         for number, code in enumerate(re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S), 1):
-            packages = set(re.findall(r"^(?:import|from) (\w+)", code, re.M))
-            found.append(pytest.param(code, id=f"{page.stem}-{number}-{'-'.join(sorted(packages))}"))
+            lines = re.findall(r"^(?:import (.+)|from (\w+))", code, re.M)
+            packages = {word.split()[0].split(".")[0] for names, name in lines for word in (names or name).split(",")}
+            needed = packages - {"torch"}
+            missing = [name for name in sorted(needed) if name != "shardpack" and importlib.util.find_spec(name) is None]
+            mark = pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
+            found.append(pytest.param(code, marks=mark, id=f"{page.stem}-{number}-{'-'.join(sorted(packages))}"))
     return found
 
 
@@ -47,8 +52,11 @@ def test_there_are_snippets_for_webdataset_huggingface_and_duckdb():
 @pytest.mark.parametrize("code", snippets())
 def test_the_snippet_runs_as_it_stands(code, directory, tmp_path):
     path = os.pathsep.join([str(programs.shardpack().resolve().parent), os.environ["PATH"]])
-    module = str(PROJECT / "src/library/python")
-    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PATH": path, "PYTHONPATH": module}
+    modules = [PROJECT / "src/library/python"]
+    if "torch" in code and importlib.util.find_spec("torch") is None:
+        modules.append(PROJECT / "tests/interop/doubles")
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PATH": path}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, modules))
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=120, env=environment
     )

@@ -14,13 +14,15 @@ use serde_json::{Value, json};
 use crate::support::files;
 use shardpack_fixtures::s3_server::Server;
 
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 10] = [
     "datasets",
     "duckdb",
+    "numpy",
     "pandas",
     "PIL",
     "polars",
     "pyarrow",
+    "s3fs",
     "torch",
     "webdataset",
 ];
