@@ -142,6 +142,22 @@ impl Verb {
         }
     }
 
+    /// The source that was named.
+    pub(crate) fn source(&self) -> Option<&str> {
+        let source = match self {
+            Self::Convert(args) => Some(&args.source),
+            Self::Plan(args) => Some(&args.source),
+            Self::Pack(args) => args.source.as_ref(),
+            Self::Verify(args) => args.source.as_ref().or(args.source_argument.as_ref()),
+            Self::Repair(args) => args.source.as_ref(),
+            Self::Compact(args) => args.source.as_ref(),
+            _ => None,
+        };
+        source
+            .map(String::as_str)
+            .filter(|source| !source.is_empty())
+    }
+
     /// The page that is wanted beside its work.
     pub(crate) fn page(&self) -> Option<Page> {
         let (flag, destination) = match self {
@@ -424,6 +440,9 @@ pub(crate) struct InspectArgs {
     /// Show where this sample lies instead: its key, or the path of one of its files in the source
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
+    /// List images that are there several times instead, those in several splits first; each is read
+    #[arg(long, conflicts_with = "key", env = "SHARDPACK_DUPLICATES")]
+    pub(crate) duplicates: bool,
     /// Print as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
     pub(crate) json: bool,

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 mod decide;
 mod describe;
+mod duplicates;
 mod emptied;
 pub(crate) mod gc;
 pub(crate) mod index;
@@ -55,6 +56,9 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
         Verb::Report(args) => {
             let summary = args.run.as_ref().map(Path::new);
             report::run(&args.destination, Path::new(&args.output), summary, running)
+        }
+        Verb::Inspect(args) if args.duplicates => {
+            duplicates::run(&args.destination, args.json, running)
         }
         Verb::Inspect(args) => {
             inspect::run(&args.destination, args.key.as_deref(), args.json, running)
