@@ -41,8 +41,9 @@ fn reading(dataset: &Dataset) -> String {
     let split = dataset.splits.first();
     let split = split.map_or("train", |split| split.name.as_str());
     let place = format!(
-        "shards = shardpack.Dataset({:?}).shards({split:?})",
-        dataset.destination
+        "shards = shardpack.Dataset({}).shards({})",
+        python(&dataset.destination),
+        python(split)
     );
     match dataset.layout {
         Format::WebDataset => format!(
@@ -55,6 +56,11 @@ fn reading(dataset: &Dataset) -> String {
             "import datasets, shardpack\n\n{place}\nsamples = datasets.load_dataset(\"parquet\", data_files=shards, split=\"train\", streaming=True)"
         ),
     }
+}
+
+/// Text as Python writes it.
+fn python(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
 /// The command that makes what is damaged again.
