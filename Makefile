@@ -39,12 +39,10 @@ demo: ## turn a small picture tree into shards, verify them, look inside
 	$(DEBUG)/shardpack verify $(DEMO)/shards --level source --source $(DEMO)/images
 	$(DEBUG)/shardpack inspect $(DEMO)/shards
 	@echo; echo "What is there now:"; find $(DEMO)/shards | sort | sed 's/^/  /'
-	@echo; echo "Read it with Python (pip install webdataset):"; echo
-	@echo '  import webdataset as wds'
-	@first=$$(ls $(DEMO)/shards/data/train-*.tar | head -n 1 | sed 's/.*train-//; s/\.tar$$//'); \
-	 last=$$(ls $(DEMO)/shards/data/train-*.tar | tail -n 1 | sed 's/.*train-//; s/\.tar$$//'); \
-	 echo "  shards = \"$(DEMO)/shards/data/train-{$$first..$$last}.tar\""
-	@echo '  for image, label in wds.WebDataset(shards, shardshuffle=100).shuffle(1000).to_tuple("jpg", "cls"):'
+	@echo; echo "Read it with Python (pip install . webdataset):"; echo
+	@echo '  import shardpack, webdataset'
+	@echo '  shards = shardpack.Dataset("$(DEMO)/shards").shards("train")'
+	@echo '  for image, label in webdataset.WebDataset(shards, shardshuffle=100).shuffle(1000).to_tuple("jpg", "cls"):'
 	@echo '      print(len(image), int(label))'
 
 test: ## run every test: Rust, thread schedules, the Python readers, the batch templates

@@ -44,9 +44,12 @@ def directory(tmp_path_factory) -> Path:
     return root
 
 
-def test_there_are_snippets_for_webdataset_huggingface_and_duckdb():
+def test_there_are_snippets_for_every_way_to_read_and_none_guesses_the_names_of_shards():
     code = "".join(parameter.values[0] for parameter in snippets())
-    assert "import webdataset" in code and "from datasets import" in code and "import duckdb" in code
+    for package in ["webdataset", "torch.utils.data", "datasets", "duckdb", "s3fs"]:
+        assert re.search(rf"^(import|from) .*\b{package}\b", code, re.M), package
+    demo = (PROJECT / "Makefile").read_text()
+    assert not re.search(r"\{0+\.\.|\{\$\$", code + demo), "a brace pattern reads shards of earlier snapshots"
 
 
 @pytest.mark.parametrize("code", snippets())

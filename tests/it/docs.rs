@@ -312,3 +312,29 @@ fn the_schema_fits_a_manifest_and_nothing_else() {
         assert!(!schema.is_valid(&changed), "{place}/extra");
     }
 }
+
+/// The files below a directory that end like this, one after the other.
+fn text_below(directory: &Path, ending: &str) -> String {
+    let found = files(directory).into_iter();
+    let found = found.filter(|path| path.to_str().is_some_and(|path| path.ends_with(ending)));
+    found
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn whoever_looks_for_a_message_on_the_page_of_symptoms_looks_for_one_that_there_is() {
+    let page = fs::read_to_string(project().join("docs/troubleshooting.md")).unwrap();
+    let source = project().join("src");
+    // Long messages stand on several lines there.
+    let joined = text_below(&source, ".rs").replace("\\\n", "");
+    let code =
+        joined.split_whitespace().collect::<Vec<_>>().join(" ") + &text_below(&source, ".py");
+    let mut symptoms = 0;
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let said = row.split('`').next().unwrap();
+        assert!(code.contains(said), "nothing says `{said}`");
+        symptoms += 1;
+    }
+    assert!(symptoms > 10, "only {symptoms}");
+}
