@@ -13,7 +13,7 @@ GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
 # A test that hangs ends the run instead of blocking it.
 LIMIT  := timeout --foreground $(or $(TEST_SECONDS),3600)
 PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder \
-          S3_SERVER_BIN=$(DEBUG)/s3_server $(LIMIT) .venv/bin/python -m pytest
+          S3_SERVER_BIN=$(DEBUG)/s3_server SHARDPACK_WHEEL='$(TARGET)/wheels/dev/shardpack-*.whl' $(LIMIT) .venv/bin/python -m pytest
 # What finds most mistakes in least time.
 QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 

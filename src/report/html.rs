@@ -162,7 +162,7 @@ mod tests {
         for (bytes, text) in [
             ("", ""),
             ("f", "Zg=="),
-            ("fo", "Zm8="),
+            ("ab", "YWI="),
             ("foo", "Zm9v"),
             ("foobar", "Zm9vYmFy"),
         ] {

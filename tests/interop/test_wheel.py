@@ -1,5 +1,6 @@
 """The wheel in an environment where nothing else is: the command, its pages, and the module, which needs no other package for that."""
 
+import glob
 import os
 import subprocess
 import sys
@@ -16,7 +17,8 @@ SHARE = ["share/man/man1/shardpack-convert.1", "share/bash-completion/completion
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     """`make interop` builds it of the binary that the other tests run."""
-    found = sorted(PROJECT.glob(os.environ.get("SHARDPACK_WHEEL", "target/wheels/dev/shardpack-*.whl")), key=os.path.getmtime)
+    pattern = os.environ.get("SHARDPACK_WHEEL", "target/wheels/dev/shardpack-*.whl")
+    found = sorted((Path(path) for path in glob.glob(str(PROJECT / pattern))), key=os.path.getmtime)
     if not found:
         pytest.exit("there is no wheel: run `make wheel-dev`, or set SHARDPACK_WHEEL", returncode=2)
     return found[-1]
