@@ -60,3 +60,21 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
         .map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_take_it_apart() {
+        for (word, shown) in [
+            ("s3://bucket/a-b_c.tar", "s3://bucket/a-b_c.tar"),
+            ("it's", r"'it'\''s'"),
+            ("a b", "'a b'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(word), shown);
+        }
+    }
+}

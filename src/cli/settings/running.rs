@@ -270,3 +270,20 @@ pub(crate) fn progress_file() -> Option<PathBuf> {
     let path = std::env::var_os("ARGO_PROGRESS_FILE").filter(|path| !path.is_empty());
     path.map(PathBuf::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_an_address_is_not_kept() {
+        for (word, kept) in [
+            ("http://me:secret@host:9000/x@y", "http://…@host:9000/x@y"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("s3://bucket/images", "s3://bucket/images"),
+            ("a@b", "a@b"),
+        ] {
+            assert_eq!(without_password(word), kept);
+        }
+    }
+}
