@@ -7,17 +7,18 @@ DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
 HEAVY  := .venv/interop-heavy.stamp
 TYPOS  := .tools/bin/typos
+MATURIN := .tools/bin/maturin
 DENY   := .tools/bin/cargo-deny
 GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
 # A test that hangs ends the run instead of blocking it.
 LIMIT  := timeout --foreground $(or $(TEST_SECONDS),3600)
 PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder \
-          S3_SERVER_BIN=$(DEBUG)/s3_server $(LIMIT) .venv/bin/python -m pytest
+          S3_SERVER_BIN=$(DEBUG)/s3_server SHARDPACK_WHEEL='$(TARGET)/wheels/dev/shardpack-*.whl' $(LIMIT) .venv/bin/python -m pytest
 # What finds most mistakes in least time.
 QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop interop-heavy interop-all soak fuzz static clean
+.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop interop-heavy interop-all soak fuzz static wheel wheel-dev clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,12 +39,10 @@ demo: ## turn a small picture tree into shards, verify them, look inside
 	$(DEBUG)/shardpack verify $(DEMO)/shards --level source --source $(DEMO)/images
 	$(DEBUG)/shardpack inspect $(DEMO)/shards
 	@echo; echo "What is there now:"; find $(DEMO)/shards | sort | sed 's/^/  /'
-	@echo; echo "Read it with Python (pip install webdataset):"; echo
-	@echo '  import webdataset as wds'
-	@first=$$(ls $(DEMO)/shards/data/train-*.tar | head -n 1 | sed 's/.*train-//; s/\.tar$$//'); \
-	 last=$$(ls $(DEMO)/shards/data/train-*.tar | tail -n 1 | sed 's/.*train-//; s/\.tar$$//'); \
-	 echo "  shards = \"$(DEMO)/shards/data/train-{$$first..$$last}.tar\""
-	@echo '  for image, label in wds.WebDataset(shards, shardshuffle=100).shuffle(1000).to_tuple("jpg", "cls"):'
+	@echo; echo "Read it with Python (pip install . webdataset):"; echo
+	@echo '  import shardpack, webdataset'
+	@echo '  shards = shardpack.Dataset("$(DEMO)/shards").shards("train")'
+	@echo '  for image, label in webdataset.WebDataset(shards, shardshuffle=100).shuffle(1000).to_tuple("jpg", "cls"):'
 	@echo '      print(len(image), int(label))'
 
 test: ## run every test: Rust, thread schedules, the Python readers, the batch templates
@@ -82,7 +81,7 @@ deny: ## licences, duplicates, origin and known weaknesses of the libraries (bui
 	$(DENY) check licenses bans sources
 	$(DENY) check advisories || echo "advisories need their database, from GitHub"
 
-interop: $(STAMP) programs ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
+interop: $(STAMP) programs wheel-dev ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
 	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
 
 batch: $(STAMP) programs ## run the templates of deploy/ on a small model of Argo, Kubernetes and SLURM, killing pods (2 minutes)
@@ -91,7 +90,7 @@ batch: $(STAMP) programs ## run the templates of deploy/ on a small model of Arg
 interop-heavy: $(HEAVY) programs ## read them with TensorFlow and TFDS (the first time 330 MB are downloaded)
 	$(PYTEST) tests/interop/heavy
 
-interop-all: $(HEAVY) programs $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
+interop-all: $(HEAVY) programs wheel-dev $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
 	GARAGE_BIN=$(GARAGE) $(PYTEST) tests/interop
 
 bench: $(HEAVY) ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
@@ -134,12 +133,39 @@ static: ## build the binary of the container image, which needs nothing else (6 
 	SHARDPACK_COMMIT=$$(git rev-parse --short=12 HEAD) RUSTFLAGS="-C target-feature=+crt-static -C strip=symbols" \
 	    cargo build --release --locked --bin shardpack --target $(STATIC_TARGET) --target-dir $(TARGET)/static
 
+# What maturin finds there goes into the wheel, as data; without it the wheel has the program and the module alone.
+SHARE := shardpack.data/data/share
+define share
+	@rm -rf shardpack.data && mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(1) man -q $(SHARE)/man/man1
+	$(1) completions bash > $(SHARE)/bash-completion/completions/shardpack
+	$(1) completions zsh > $(SHARE)/zsh/site-functions/_shardpack
+	$(1) completions fish > $(SHARE)/fish/vendor_completions.d/shardpack.fish
+endef
+
+# With the binary of `make static`, which needs no library: one wheel for every Linux that pip knows, and maturin looks whether that is so.
+wheel: static $(MATURIN) ## build the Python wheel, target/wheels/shardpack-*.whl (6 minutes)
+	$(call share,$(TARGET)/static/$(STATIC_TARGET)/release/shardpack)
+	SHARDPACK_COMMIT=$$(git rev-parse --short=12 HEAD) RUSTFLAGS="-C target-feature=+crt-static -C strip=symbols" \
+	    $(MATURIN) build --release --locked --compatibility manylinux2014 --target $(STATIC_TARGET) --target-dir $(TARGET)/static -o $(TARGET)/wheels
+	@rm -rf shardpack.data
+
+# The same of the binary that the tests run.
+wheel-dev: programs $(MATURIN)
+	$(call share,$(DEBUG)/shardpack)
+	$(MATURIN) build -q --profile dev --compatibility linux --target-dir $(TARGET) -o $(TARGET)/wheels/dev
+	@rm -rf shardpack.data
+
 clean: ## remove everything that was built, made or installed here
 	rm -rf $(TARGET) .venv .tools .garage .pytest_cache tests/__pycache__ tests/*/__pycache__ tests/*/*/__pycache__
 
 # A word that is spelled wrongly is found everywhere but where a machine has no way to the tool.
 $(TYPOS):
 	@$(PYTHON) -m venv .tools && .tools/bin/pip install -q typos==1.52.0 || echo "typos could not be installed"
+
+$(MATURIN): pyproject.toml tests/interop/make_venv
+	PYTHON=$(PYTHON) tests/interop/make_venv .tools wheel
+	@touch $@
 
 $(STAMP): pyproject.toml tests/interop/make_venv
 	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop

@@ -4,6 +4,9 @@
 //! ours is only the question whether the end of the file is there, which neither answers. Nothing here reads a file or trusts
 //! a file name. Only [`Validate::Decode`] looks at pixels.
 
+#[cfg(feature = "decode")]
+mod thumbnail;
+
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::panic::{UnwindSafe, catch_unwind};
 
@@ -12,6 +15,19 @@ use image::error::{ImageError, ImageResult};
 use image::{ImageDecoder, ImageReader, Limits};
 use imagesize::ImageType;
 use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "decode")]
+pub(crate) use thumbnail::thumbnail;
+
+/// A build without decoders has no small pictures.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(feature = "decode"))]
+pub(crate) fn thumbnail(_: &[u8], _: u32, _: u64) -> Result<Vec<u8>, String> {
+    Err("this program was built without the feature `decode`".to_owned())
+}
 
 /// Bytes [`probe_ends`] needs from the start of a file.
 pub(crate) const HEAD_BYTES: usize = 1 << 20;

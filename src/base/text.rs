@@ -30,6 +30,15 @@ pub(crate) fn first_of(words: impl ExactSizeIterator<Item = String>, most: usize
     format!("{}{more}", words.join(", "))
 }
 
+/// A word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Lower-case hexadecimal digits of `bytes`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
@@ -50,4 +59,22 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
         .step_by(2)
         .map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_take_it_apart() {
+        for (word, shown) in [
+            ("s3://bucket/a-b_c.tar", "s3://bucket/a-b_c.tar"),
+            ("it's", r"'it'\''s'"),
+            ("a b", "'a b'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(word), shown);
+        }
+    }
 }

@@ -38,7 +38,11 @@ fn run(verb: &Verb) -> u8 {
         verb: verb.name(),
         started: Instant::now(),
         started_at: settings::now(),
-        setup: running.as_ref().ok().map(Running::setup),
+        setup: running.as_ref().ok().map(|running| Setup {
+            command: Some(settings::command_line()),
+            source: verb.source().map(str::to_owned),
+            ..running.setup()
+        }),
         problems: running
             .as_ref()
             .ok()

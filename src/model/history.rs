@@ -120,4 +120,10 @@ pub(crate) struct Setup {
     pub memory_bytes: u64,
     /// Whether commits wait for the disk.
     pub fsync: bool,
+    /// The command line, with the variables of ours before it, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The source that was named, if one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }

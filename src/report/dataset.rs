@@ -1,7 +1,10 @@
 //! The part of a report that is about a dataset.
 
+use crate::model::recipe::Format;
 use crate::model::record::Remark;
 use crate::report::figures::Figures;
+use crate::report::pictures::Pictures;
+use crate::upkeep::duplicates::Duplicates;
 
 /// One split of a dataset.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +30,14 @@ pub(crate) struct Dataset {
     pub name: String,
     /// Digest of its plan.
     pub plan: String,
+    /// SHA-256 of its manifest.
+    pub digest: String,
     /// Number of the snapshot.
     pub snapshot: u64,
     /// Layout and compression.
     pub format: String,
+    /// Layout alone.
+    pub layout: Format,
     /// Its samples.
     pub samples: u64,
     /// Bytes of its shards.
@@ -49,6 +56,12 @@ pub(crate) struct Dataset {
     pub odd: Vec<Remark>,
     /// Indexes that could not be read, and why: their samples are in none of the figures.
     pub unread: Vec<String>,
+    /// Images that are there several times.
+    pub duplicates: Duplicates,
+    /// Why nobody looked for these, if so.
+    pub uncompared: Option<String>,
+    /// Pictures of some samples.
+    pub pictures: Pictures,
 }
 
 impl Dataset {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::record::{NO_LABEL, SampleRecord};
+use crate::upkeep::places::Place;
 
 /// Outstanding samples kept of each sort.
 const EXTREMES: usize = 3;
@@ -217,6 +218,8 @@ pub(crate) struct Extreme {
     pub sides: Option<(u32, u32)>,
     /// Bytes of its fields.
     pub bytes: u64,
+    /// Where it is.
+    pub place: Place,
 }
 
 /// The few samples with the smallest or largest sizes; by key where they are equal.
@@ -230,7 +233,7 @@ pub(crate) struct Extremes {
 
 impl Extremes {
     /// Takes a sample in if it stands out; its key is only copied then.
-    fn add(&mut self, size: u64, sample: &SampleRecord, bytes: u64) {
+    fn add(&mut self, size: u64, sample: &SampleRecord, bytes: u64, place: Place) {
         let small = self.smallest.last().map(|last| last.size);
         let large = self.largest.last().map(|last| last.size);
         let full = self.smallest.len() == EXTREMES;
@@ -242,6 +245,7 @@ impl Extremes {
             key: sample.key.clone(),
             sides: sample.image.map(|image| (image.width, image.height)),
             bytes,
+            place,
         };
         self.merge(&Self {
             smallest: vec![extreme.clone()],
@@ -295,14 +299,14 @@ impl Figures {
     }
 
     /// Counts a sample. A label without a class counts as none.
-    pub(crate) fn add(&mut self, sample: &SampleRecord) {
+    pub(crate) fn add(&mut self, sample: &SampleRecord, place: Place) {
         match self.labels.get_mut(sample.label as usize) {
             Some(count) if sample.label != NO_LABEL => *count += 1,
             _ => self.unlabelled += 1,
         }
         let bytes = sample.fields.iter().map(|field| field.length).sum();
         self.bytes.add(bytes);
-        self.by_bytes.add(bytes, sample, bytes);
+        self.by_bytes.add(bytes, sample, bytes, place);
         if let Some(image) = sample.image {
             let pixels = u64::from(image.width) * u64::from(image.height);
             self.widths.add(image.width.into());
@@ -310,7 +314,7 @@ impl Figures {
             self.pixels.add(pixels);
             self.sides.add(image.width, image.height);
             *self.formats.entry(image.format.name()).or_default() += 1;
-            self.by_pixels.add(pixels, sample, bytes);
+            self.by_pixels.add(pixels, sample, bytes, place);
         }
     }
 
@@ -385,7 +389,7 @@ mod tests {
             let records: Vec<_> = samples.iter().enumerate().map(record).collect();
             let add = |records: &[SampleRecord]| {
                 let mut figures = Figures::new(4);
-                records.iter().for_each(|record| figures.add(record));
+                records.iter().for_each(|record| figures.add(record, Place::default()));
                 figures
             };
             let whole = add(&records);

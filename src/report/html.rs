@@ -37,7 +37,19 @@ impl Html {
 
     /// The start of a table with these columns, numbers in all but the first; the caller ends it with `</tbody></table></div>`.
     pub(super) fn table(&mut self, columns: &[&str]) {
-        self.raw("<div class=\"wide\"><table><thead><tr>");
+        self.any_table("", columns);
+    }
+
+    /// The same; a browser lets its reader sort it, and search it by the first column.
+    pub(super) fn sortable_table(&mut self, columns: &[&str]) {
+        self.any_table(" class=\"sorts\"", columns);
+    }
+
+    fn any_table(&mut self, class: &str, columns: &[&str]) {
+        // What is wider than a telephone is scrolled, with keys too.
+        self.put(format_args!(
+            "<div class=\"wide\" tabindex=\"0\"><table{class}><thead><tr>"
+        ));
         for (i, column) in columns.iter().enumerate() {
             let class = if i == 0 { "" } else { " class=\"n\"" };
             self.put(format_args!(
@@ -53,10 +65,34 @@ impl Html {
         self.raw("</tbody></table></div>");
     }
 
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The page.
     pub(super) fn into_string(self) -> String {
         self.0
     }
+}
+
+/// Bytes as an address in a page holds them: RFC 4648, with padding.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let all = three
+            .iter()
+            .fold(0, |all, byte| all << 8 | u32::from(*byte));
+        let all = all << (8 * (3 - three.len()));
+        for digit in 0..4 {
+            out.push(match digit <= three.len() {
+                true => char::from(DIGITS[(all >> (18 - 6 * digit)) as usize & 63]),
+                false => '=',
+            });
+        }
+    }
+    out
 }
 
 /// Text as HTML shows it: markup escaped, control characters and those that turn the direction of letters made visible, cut when
@@ -120,6 +156,20 @@ impl fmt::Display for Text<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("ab", "YWI="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xff, 0xfb, 0xf0]), "//vw");
+    }
 
     #[test]
     fn nothing_of_a_name_is_markup_and_nothing_in_it_is_hidden() {

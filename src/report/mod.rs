@@ -1,7 +1,8 @@
 //! A report: one HTML page about a dataset, a run, or both, for people.
 //!
-//! Values in, text out. The page stands alone and asks for nothing: no script, no font, no image, no address, so that it opens from a
-//! mail, offline, and under the strictest policy that artifact viewers set. Its size is bounded, whatever the dataset's.
+//! Values in, text out. The page stands alone and asks for nothing: pictures, style and a script that sorts tables are in it, and it forbids
+//! itself everything else. Without script it lacks nothing but sorting, so it opens from a mail, offline, and under the strictest policy that
+//! artifact viewers set. Its size is bounded, whatever the dataset's.
 
 mod amounts;
 mod axis;
@@ -10,6 +11,7 @@ mod dataset;
 pub(crate) mod figures;
 mod html;
 mod page;
+mod pictures;
 pub(crate) mod run;
 mod sections;
 pub(crate) mod survey;
@@ -18,7 +20,8 @@ use crate::model::record::Remark;
 use crate::report::page::Page;
 use crate::report::run::Run;
 use crate::report::sections::{
-    activity, changes, classes, head, images, outcome, remarks, samples, shards,
+    activity, changes, classes, duplicates, gallery, head, images, outcome, remarks, samples,
+    shards, usage,
 };
 
 pub(crate) use crate::report::dataset::Dataset;
@@ -29,10 +32,11 @@ pub(crate) fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
     head::begin(&mut page, dataset, run);
     if let Some(run) = run {
         outcome::trouble(&mut page, run);
-        outcome::findings(&mut page, run);
+        outcome::findings(&mut page, run, dataset);
     }
     if let Some(dataset) = dataset {
-        outcome::unread(&mut page, dataset);
+        outcome::unread(&mut page, dataset, run);
+        duplicates::write(&mut page, dataset);
     }
     if let Some(run) = run {
         changes::write(&mut page, run);
@@ -41,8 +45,9 @@ pub(crate) fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
     if let Some(dataset) = dataset {
         shards::write(&mut page, dataset);
         classes::write(&mut page, dataset);
-        images::write(&mut page, &dataset.figures);
-        samples::write(&mut page, &dataset.figures);
+        gallery::write(&mut page, dataset);
+        images::write(&mut page, dataset);
+        samples::write(&mut page, dataset);
     }
     // A run that lists none may not have looked at all of the dataset.
     let remarks = |of_dataset: fn(&Dataset) -> &Vec<Remark>, of_run: fn(&Run) -> &Vec<Remark>| {
@@ -54,13 +59,16 @@ pub(crate) fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
         "Skipped",
         "Samples of the source that are not in the dataset.",
         &remarks(|dataset| &dataset.skipped, |run| &run.skipped),
+        None,
     );
     remarks::write(
         &mut page,
         "Odd",
         "Samples that are in the dataset although something about them is unusual.",
         &remarks(|dataset| &dataset.odd, |run| &run.odd),
+        dataset.map(|dataset| &dataset.pictures),
     );
+    usage::write(&mut page, dataset, run);
     head::end(&mut page, dataset, run);
     page.out.into_string()
 }
@@ -74,6 +82,9 @@ mod tests {
     use crate::model::sample::SourcePath;
     use crate::report::dataset::Split;
     use crate::report::figures::Figures;
+    use crate::report::pictures::Pictures;
+    use crate::upkeep::duplicates::{Duplicates, Group};
+    use crate::upkeep::places::Place;
     use proptest::prelude::*;
 
     const HOSTILE: &str = "</title><script>alert(1)</script>\"' onload=x &amp; \u{202e}\0 data:text/html,x url(http://x)";
@@ -84,7 +95,13 @@ mod tests {
         let (before, rest) = page.split_once("<style>").unwrap();
         let (style, after) = rest.split_once("</style>").unwrap();
         assert!(!style.contains('<') && !style.contains("@import") && !style.contains("url("));
-        let page = format!("{}{after}", before.trim_start_matches("<!DOCTYPE html>\n"));
+        let (body, end) = after.split_once("<script>").unwrap();
+        assert_eq!(end, format!("{}</script></body></html>\n", head::SCRIPT));
+        assert!(!head::SCRIPT.contains("</") && !head::SCRIPT.contains("http"));
+        let page = format!(
+            "{}{body}</body></html>",
+            before.trim_start_matches("<!DOCTYPE html>\n")
+        );
         let (mut open, mut ids): (Vec<&str>, Vec<&str>) = Default::default();
         for part in page.split('<').skip(1) {
             let (tag, text) = part.split_once('>').expect("a tag that does not end");
@@ -98,17 +115,37 @@ mod tests {
             }
             let name = tag.split([' ', '/']).next().unwrap();
             let known = "html head meta title body header h1 h2 h3 bdi p code pre b span main dl dt dd div small section figure figcaption \
-                svg desc line path rect g table thead tbody tr th td i ul li details summary footer";
+                svg desc line path rect g img table thead tbody tr th td i ul li details summary footer";
             assert!(known.split(' ').any(|known| known == name), "{tag}");
-            for word in ["href", "src", "http", "data:", "url(", "script", " on"] {
-                assert!(!tag.contains(word), "{tag}");
+            // The page's own policy and pictures, and nothing else that has an address or acts.
+            let tag = match tag.split_once(" src=\"data:image/jpeg;base64,") {
+                Some((picture, data)) if name == "img" => {
+                    let data = data.strip_suffix('"').unwrap();
+                    let plain = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+                    assert!(data.chars().all(plain), "{tag}");
+                    picture
+                }
+                _ => tag,
+            };
+            let policy = "meta http-equiv=\"Content-Security-Policy\"";
+            // A name in quotes is a name, whatever it says.
+            let named = |tag: &str| {
+                let parts: Vec<&str> = tag.split('"').collect();
+                let quoted =
+                    |at: usize| at % 2 == 1 && matches!(parts[at - 1], "img alt=" | " title=");
+                let outside = (0..parts.len()).filter(|at| !quoted(*at));
+                outside.map(|at| parts[at]).collect::<String>()
+            };
+            let bare = named(tag);
+            for word in ["href", "src", "http:", "data:", "url(", "script", " on"] {
+                assert!(!bare.contains(word) || tag.starts_with(policy), "{tag}");
             }
             assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
             assert!(!tag.contains("NaN") && !tag.contains("inf"), "{tag}");
             if let Some((_, id)) = tag.split_once(" id=\"") {
                 ids.push(id.split('"').next().unwrap());
             }
-            if name != "meta" && !tag.ends_with('/') {
+            if !["meta", "img"].contains(&name) && !tag.ends_with('/') {
                 open.push(name);
             }
         }
@@ -147,7 +184,10 @@ mod tests {
     fn dataset(classes: usize, shards: usize, splits: usize) -> Dataset {
         let mut figures = Figures::new(classes);
         for i in 0..(classes as u64 * 3).min(70_000) {
-            figures.add(&sample(i, (i * i % classes.max(1) as u64) as u32));
+            figures.add(
+                &sample(i, (i * i % classes.max(1) as u64) as u32),
+                Place::default(),
+            );
         }
         let split = |i: usize| Split {
             name: format!("{HOSTILE}{i}"),
@@ -173,7 +213,43 @@ mod tests {
             skipped: vec![remark(&HOSTILE.repeat(20)); 3000],
             odd: vec![remark("grey\nand small"); 50],
             unread: vec![HOSTILE.repeat(30); 100],
+            duplicates: duplicates(),
+            pictures: pictures(),
             ..Dataset::default()
+        }
+    }
+
+    fn duplicates() -> Duplicates {
+        let group = Group {
+            samples: 20,
+            length: 9000,
+            splits: vec![HOSTILE.to_owned(); 2],
+            named: vec![(HOSTILE.to_owned(), Place::default(), sample(0, 0)); 9],
+        };
+        Duplicates {
+            images: 3000,
+            samples: 60_000,
+            across: 2,
+            groups: vec![group; 3000],
+        }
+    }
+
+    /// As many bytes as there may be.
+    fn pictures() -> Pictures {
+        let jpeg = |i: u64| (format!("{HOSTILE}{i}"), Some(vec![i as u8; 5000]));
+        Pictures {
+            jpegs: (0..200).map(jpeg).collect(),
+            of_classes: (0..12)
+                .map(|label| {
+                    (
+                        label,
+                        (0..4)
+                            .map(|i| format!("{HOSTILE}{}", label * 4 + i))
+                            .collect(),
+                    )
+                })
+                .collect(),
+            missing: None,
         }
     }
 
@@ -191,7 +267,11 @@ mod tests {
             findings: vec![HOSTILE.repeat(50); 100],
             seconds: points as f64 * 2.5,
             retries: 7,
-            setup: Some(Setup::default()),
+            setup: Some(Setup {
+                command: Some(HOSTILE.repeat(40)),
+                source: Some(HOSTILE.to_owned()),
+                ..Setup::default()
+            }),
             changes: Some(Changes {
                 new: points as u64,
                 new_classes: vec![HOSTILE.repeat(9); 2000],
@@ -216,13 +296,13 @@ mod tests {
     fn a_page_is_small_and_sound_however_large_the_dataset_and_hostile_its_names() {
         let whole = page(Some(&dataset(21_841, 10_000, 50)), Some(&run(4, 241)));
         check(&whole);
-        assert!(whole.len() < 500_000, "{} bytes", whole.len());
+        assert!(whole.len() < 2_000_000, "{} bytes", whole.len());
         assert!(whole.contains("21,841 classes") && whole.contains("10,000"));
         assert!(whole.contains("exit code 4"));
         // As many classes and shards as are shown one by one.
         let whole = page(Some(&dataset(40, 120, 4)), Some(&run(75, 2)));
         check(&whole);
-        assert!(whole.len() < 500_000, "{} bytes", whole.len());
+        assert!(whole.len() < 2_000_000, "{} bytes", whole.len());
     }
 
     #[test]
@@ -243,7 +323,7 @@ mod tests {
     fn what_a_page_says_is_what_it_was_given() {
         let mut figures = Figures::new(3);
         for (label, count) in [(0, 30), (1, 10), (2, 0)] {
-            (0..count).for_each(|i| figures.add(&sample(i, label)));
+            (0..count).for_each(|i| figures.add(&sample(i, label), Place::default()));
         }
         let splits = [("train", [25, 10, 0]), ("val", [5, 0, 0])].map(|(name, labels)| Split {
             name: name.to_owned(),

@@ -39,6 +39,8 @@ use crate::state::published;
 use crate::state::samples::samples;
 use crate::state::storing::store as store_plan;
 use crate::store::{self, Access, Sink};
+use crate::upkeep::duplicates::duplicates;
+use crate::upkeep::places::Shelf;
 
 type Done = std::result::Result<(), Box<dyn Error>>;
 
@@ -56,6 +58,7 @@ fn what_millions_of_samples_cost() {
         Ok("worker") => worker(),
         Ok("records") => records(),
         Ok("publish") => publish_all(),
+        Ok("twice") => look_for_duplicates(),
         Ok("grow") => grow_by_some(),
         _ => all(),
     };
@@ -80,7 +83,7 @@ fn directory() -> PathBuf {
 fn all() -> Done {
     let _ = fs::remove_dir_all(directory());
     println!("samples                 {}", sample_count());
-    for step in ["plan", "worker", "records", "publish", "grow"] {
+    for step in ["plan", "worker", "records", "publish", "twice", "grow"] {
         let status = Command::new(env::current_exe()?)
             .args(env::args_os().skip(1))
             .env(STEP, step)
@@ -234,7 +237,8 @@ fn records() -> Done {
                         name: field.name.to_string(),
                         offset,
                         length: field.size,
-                        crc32: field.size as u32,
+                        // As of images that are all different.
+                        crc32: crc32fast::hash(row.key.as_bytes()),
                     });
                     offset += field.size.div_ceil(512) * 512;
                 }
@@ -264,6 +268,22 @@ fn publish_all() -> Done {
     let stored = load(sink.as_ref())?;
     timed("publish", || publish(sink.as_ref(), &stored, MEMORY))?;
     tell("manifest.json", format!("{} B", size_of("manifest.json")));
+    tell("memory at most", format!("{} MiB", peak() >> 20));
+    Ok(())
+}
+
+/// What it takes to find that no image is there twice.
+fn look_for_duplicates() -> Done {
+    let sink = sink()?;
+    let manifest = published::load(sink.as_ref())?.ok_or("no manifest")?;
+    let shelf = Shelf {
+        sink: sink.as_ref(),
+        manifest: &manifest,
+        depth: std::thread::available_parallelism()?.get(),
+        stop: &Stop::default(),
+    };
+    let found = timed("duplicates", || duplicates(&shelf, 4 << 30, 40))?;
+    tell("images there twice", found.images);
     tell("memory at most", format!("{} MiB", peak() >> 20));
     Ok(())
 }

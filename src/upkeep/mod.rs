@@ -4,8 +4,10 @@
 
 pub(crate) mod adopt;
 pub(crate) mod content;
+pub(crate) mod duplicates;
 pub(crate) mod find;
 pub(crate) mod gc;
+pub(crate) mod places;
 pub(crate) mod relist;
 pub(crate) mod repair;
 pub(crate) mod verify;

@@ -78,11 +78,11 @@ def test_the_compiler_of_the_image_is_new_enough():
     assert tuple(map(int, asked.split("."))) >= tuple(map(int, cargo()["package"]["rust-version"].split(".")))
 
 
-def test_the_image_is_empty_but_for_the_binary_and_certificates_and_runs_as_the_user_of_the_templates():
+def test_the_image_is_empty_but_for_the_binary_its_manual_and_certificates_and_runs_as_the_user_of_the_templates():
     assert all_of("FROM")[-1] == "scratch"
     last = [index for index, (name, _) in enumerate(instructions()) if name == "FROM"][-1]
     names = [name for name, _ in instructions()[last:]]
-    assert names == ["FROM", "COPY", "COPY", "USER", "ENTRYPOINT"]
+    assert names == ["FROM", "COPY", "COPY", "COPY", "USER", "ENTRYPOINT"]
     (user,) = all_of("USER")
     (entry,) = all_of("ENTRYPOINT")
     users = set()

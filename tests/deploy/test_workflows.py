@@ -1,6 +1,7 @@
 """The workflows of .github: they cannot run here, so what they name must be there and every job must end."""
 
 import re
+import tomllib
 
 import pytest
 import yaml
@@ -38,6 +39,32 @@ def test_what_a_workflow_runs_is_there(path):
         assert (PROJECT / script).stat().st_mode & 0o100, script
     rust = re.search(r'^rust-version = "(.+)"', (PROJECT / "Cargo.toml").read_text(), re.M)[1]
     assert set(re.findall(r"toolchain install (\S+)", text)) <= {rust}
+
+
+def test_a_release_has_what_the_readme_and_binstall_ask_for():
+    cargo = tomllib.loads((PROJECT / "Cargo.toml").read_text())["package"]
+    release = yaml.safe_load((PROJECT / ".github/workflows/release.yml").read_text())
+    job = release["jobs"]["binaries"]
+    steps = [step.get("run", "") for step in job["steps"]]
+    (archive,) = [match[1] for step in steps if (match := re.match(r"tar -czf (.*?\.tar\.gz) ", step))]
+    (upload,) = [step for step in steps if "release upload" in step]
+    assert "target/wheels/shardpack-*.whl" in upload and any(step.startswith("make wheel ") for step in steps)
+    targets = [one["target"] for one in job["strategy"]["matrix"]["include"]]
+    asked = cargo["metadata"]["binstall"]["pkg-url"].rpartition("/")[2]
+    for target in targets:
+        made = archive.replace("${{ github.ref_name }}", f"v{cargo['version']}").replace("${{ matrix.target }}", target)
+        values = {"{ version }": cargo["version"], "{ target }": target, "{ archive-suffix }": ".tar.gz"}
+        wanted = asked
+        for name, value in values.items():
+            wanted = wanted.replace(name, value)
+        assert made == wanted
+
+
+def test_the_wheel_has_the_binary_of_make_static():
+    makefile = (PROJECT / "Makefile").read_text()
+    recipes = [re.search(rf"^{name}:.*\n((?:\t.*\n)+)", makefile, re.M)[1] for name in ("static", "wheel")]
+    for flags in ["-C target-feature=+crt-static -C strip=symbols", "--release --locked", "$(TARGET)/static", "SHARDPACK_COMMIT="]:
+        assert all(flags in recipe for recipe in recipes), flags
 
 
 def test_there_is_one_that_tests_and_one_that_releases():

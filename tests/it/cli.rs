@@ -378,3 +378,25 @@ fn help_of_every_verb_tells_the_exit_codes() {
             .says(&["Exit codes:", "75  transient"]);
     }
 }
+
+#[test]
+fn shells_and_man_learn_every_verb_and_flag_from_the_program_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("share/man1");
+    assert_eq!(run(shardpack(&["man"]).arg(&pages)).code, 0);
+    let page = |verb: &str| fs::read_to_string(pages.join(format!("shardpack-{verb}.1"))).unwrap();
+    assert!(pages.join("shardpack.1").exists());
+    for verb in VERBS {
+        assert!(
+            page(verb).contains(&format!("shardpack\\-{verb}")),
+            "{verb}"
+        );
+    }
+    assert!(page("convert").contains("\\-\\-shard\\-size"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let words = run(&mut shardpack(&["completions", shell]));
+        for word in VERBS.iter().chain(&["shard-size"]) {
+            assert!(words.out.contains(word), "{shell} does not know {word}");
+        }
+    }
+}

@@ -14,13 +14,15 @@ use serde_json::{Value, json};
 use crate::support::files;
 use shardpack_fixtures::s3_server::Server;
 
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 10] = [
     "datasets",
     "duckdb",
+    "numpy",
     "pandas",
     "PIL",
     "polars",
     "pyarrow",
+    "s3fs",
     "torch",
     "webdataset",
 ];
@@ -81,6 +83,7 @@ fn run(desk: &Desk, program: &str, arguments: &[&str]) -> Output {
     let dir = desk.dir.path();
     let tools = Path::new(env!("CARGO_BIN_EXE_shardpack")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
+    let module = project().join("src/library/python");
     let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHARDPACK_")) {
         command.env_remove(name);
@@ -90,6 +93,8 @@ fn run(desk: &Desk, program: &str, arguments: &[&str]) -> Output {
         .current_dir(dir)
         .env("PATH", format!("{}:{path}", tools.display()))
         .env("LC_ALL", "C.UTF-8")
+        .env("PYTHONPATH", module)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .envs(desk.server.environment())
         .output()
         .unwrap()
@@ -306,4 +311,30 @@ fn the_schema_fits_a_manifest_and_nothing_else() {
         object.insert("extra".to_owned(), json!(1));
         assert!(!schema.is_valid(&changed), "{place}/extra");
     }
+}
+
+/// The files below a directory that end like this, one after the other.
+fn text_below(directory: &Path, ending: &str) -> String {
+    let found = files(directory).into_iter();
+    let found = found.filter(|path| path.to_str().is_some_and(|path| path.ends_with(ending)));
+    found
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn whoever_looks_for_a_message_on_the_page_of_symptoms_looks_for_one_that_there_is() {
+    let page = fs::read_to_string(project().join("docs/troubleshooting.md")).unwrap();
+    let source = project().join("src");
+    // Long messages stand on several lines there.
+    let joined = text_below(&source, ".rs").replace("\\\n", "");
+    let code =
+        joined.split_whitespace().collect::<Vec<_>>().join(" ") + &text_below(&source, ".py");
+    let mut symptoms = 0;
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let said = row.split('`').next().unwrap();
+        assert!(code.contains(said), "nothing says `{said}`");
+        symptoms += 1;
+    }
+    assert!(symptoms > 10, "only {symptoms}");
 }

@@ -78,3 +78,5 @@ mod mislabelled;
 mod memory;
 // The examples of README.md and docs/.
 mod docs;
+// Images that are there several times.
+mod duplicates;

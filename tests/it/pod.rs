@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::s3::{at, upload};
 use crate::support::{BINARY, Dataset, files, finished, flip, is_root, run, shardpack};
@@ -22,7 +23,20 @@ fn json(path: &Path) -> Value {
 fn page(path: &Path) -> String {
     let page = fs::read_to_string(path).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    for word in ["<script", "href=", "src=", "url(", "@import"] {
+    // It forbids itself everything but its own script and pictures.
+    assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-"));
+    for (word, own, times) in [
+        ("<script", "<script>", 1),
+        ("src=", "src=\"data:image/jpeg;base64,", usize::MAX),
+    ] {
+        assert_eq!(
+            page.matches(word).count(),
+            page.matches(own).count(),
+            "{word}"
+        );
+        assert!(page.matches(own).count() <= times, "{own}");
+    }
+    for word in ["href=", "url(", "@import", "javascript:"] {
         assert!(!page.contains(word), "{word}");
     }
     page
@@ -67,6 +81,33 @@ fn a_report_tells_what_is_in_a_dataset_and_is_the_same_every_time() {
     run(shardpack(&["report", "--output", "-"]).arg(&nothing))
         .exits(1)
         .says(&["has no manifest"]);
+}
+
+#[test]
+fn a_report_shows_pictures_the_command_and_how_the_dataset_is_read() {
+    let data = Dataset::new().class("cat", 6).class("dog", 2);
+    let report = data.place("report.html");
+    let flags = [
+        "--report",
+        report.to_str().unwrap(),
+        "--shards",
+        "2",
+        "--name",
+        "it's",
+    ];
+    let output = data.convert(&flags);
+    let page = page(&report);
+    // Four of the cats and both dogs.
+    assert!(page.matches("<img alt=\"").count() >= 6, "{page}");
+    assert!(
+        page.contains("shardpack convert ")
+            && page.contains("--shards 2 --name &#39;it&#39;\\&#39;&#39;s&#39;")
+    );
+    assert!(page.contains(".shards(&quot;train&quot;)") && !page.contains("{00000.."));
+    let manifest = fs::read(output.path.join("manifest.json")).unwrap();
+    let digest = Sha256::digest(&manifest);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(page.contains(&digest), "{digest}");
 }
 
 #[test]

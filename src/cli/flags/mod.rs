@@ -1,6 +1,7 @@
 //! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::cli::settings`].
 
 mod groups;
+mod papers;
 mod values;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::base::units::parse_time;
 
 pub(crate) use groups::*;
+pub(crate) use papers::*;
 pub(crate) use values::*;
 
 const EXIT_CODES: &str = "\
@@ -82,6 +84,12 @@ pub(crate) enum Verb {
     /// Write one sample or field to stdout, reading only its bytes
     #[command(after_help = EXIT_CODES)]
     Cat(CatArgs),
+    /// Print what a shell needs to complete verbs and flags
+    #[command(after_help = EXIT_CODES)]
+    Completions(CompletionsArgs),
+    /// Write pages for man(1) into a directory
+    #[command(after_help = EXIT_CODES)]
+    Man(ManArgs),
 }
 
 /// A page about the run and its destination that a verb is to write beside its work.
@@ -109,6 +117,8 @@ impl Verb {
             Self::Report(_) => "report",
             Self::Inspect(_) => "inspect",
             Self::Cat(_) => "cat",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
         }
     }
 
@@ -127,7 +137,25 @@ impl Verb {
             Self::Report(args) => &args.common,
             Self::Inspect(args) => &args.common,
             Self::Cat(args) => &args.common,
+            Self::Completions(args) => &args.common,
+            Self::Man(args) => &args.common,
         }
+    }
+
+    /// The source that was named.
+    pub(crate) fn source(&self) -> Option<&str> {
+        let source = match self {
+            Self::Convert(args) => Some(&args.source),
+            Self::Plan(args) => Some(&args.source),
+            Self::Pack(args) => args.source.as_ref(),
+            Self::Verify(args) => args.source.as_ref().or(args.source_argument.as_ref()),
+            Self::Repair(args) => args.source.as_ref(),
+            Self::Compact(args) => args.source.as_ref(),
+            _ => None,
+        };
+        source
+            .map(String::as_str)
+            .filter(|source| !source.is_empty())
     }
 
     /// The page that is wanted beside its work.
@@ -412,6 +440,9 @@ pub(crate) struct InspectArgs {
     /// Show where this sample lies instead: its key, or the path of one of its files in the source
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
+    /// List images that are there several times instead, those in several splits first; each is read
+    #[arg(long, conflicts_with = "key", env = "SHARDPACK_DUPLICATES")]
+    pub(crate) duplicates: bool,
     /// Print as JSON
     #[arg(long, env = "SHARDPACK_JSON")]
     pub(crate) json: bool,

@@ -11,7 +11,7 @@ pub(crate) use planning::{Files, Planning, columns, planning};
 pub(crate) use recipe::{
     check_build, check_recipe, default_recipe, left_out, named_splits, rules_of,
 };
-pub(crate) use running::{Limits, Running, deadline, now, progress_file, running};
+pub(crate) use running::{Limits, Running, command_line, deadline, now, progress_file, running};
 pub(crate) use verbs::{FanOut, PlanOutputs, SamplePart, VerifyScope};
 pub(crate) use verbs::{
     fan_out, gc, index_names, level, part, plan_outputs, policy, verify_scope, worker,

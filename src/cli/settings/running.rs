@@ -1,5 +1,6 @@
 //! How to run: the checked form of what every verb has.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,6 +10,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::base::error::{Error, Result};
 use crate::base::signal::Stop;
+use crate::base::text::shell_word;
 use crate::cli::flags as cli;
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
@@ -20,6 +22,43 @@ use crate::plan::value::Plan;
 use crate::publish::layout::layout;
 use crate::store::{Access, S3Options, Sink, Source};
 use crate::upkeep::find::Effort;
+
+/// The command line of this process as a shell takes it, with the variables of ours before it. Nothing of it is a secret but a password in
+/// an address, which is left out.
+pub(crate) fn command_line() -> String {
+    let text = |word: &OsStr| word.to_string_lossy().into_owned();
+    let ours = std::env::vars_os().filter(|(name, _)| text(name).starts_with("SHARDPACK_"));
+    let mut ours: Vec<String> = ours
+        .map(|(name, value)| {
+            format!(
+                "{}={}",
+                text(&name),
+                shell_word(&without_password(&text(&value)))
+            )
+        })
+        .collect();
+    ours.sort();
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| shell_word(&without_password(&text(&word))));
+    let all: Vec<String> = ours
+        .into_iter()
+        .chain(["shardpack".to_owned()])
+        .chain(words)
+        .collect();
+    all.join(" ")
+}
+
+/// An address without the name and password before its host.
+fn without_password(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else {
+        return word.to_owned();
+    };
+    let host = rest.split('/').next().unwrap_or_default();
+    match host.rsplit_once('@') {
+        Some((secret, _)) => format!("{scheme}://…{}", &rest[secret.len()..]),
+        None => word.to_owned(),
+    }
+}
 
 /// How to run, for every verb.
 #[derive(Clone)]
@@ -117,6 +156,8 @@ impl Running {
             reads: self.access.reads,
             memory_bytes: self.memory,
             fsync: self.access.fsync,
+            command: None,
+            source: None,
         }
     }
 
@@ -228,4 +269,21 @@ pub(crate) fn now() -> String {
 pub(crate) fn progress_file() -> Option<PathBuf> {
     let path = std::env::var_os("ARGO_PROGRESS_FILE").filter(|path| !path.is_empty());
     path.map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_an_address_is_not_kept() {
+        for (word, kept) in [
+            ("http://me:secret@host:9000/x@y", "http://…@host:9000/x@y"),
+            ("https://host/a@b", "https://host/a@b"),
+            ("s3://bucket/images", "s3://bucket/images"),
+            ("a@b", "a@b"),
+        ] {
+            assert_eq!(without_password(word), kept);
+        }
+    }
 }

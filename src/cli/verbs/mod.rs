@@ -2,13 +2,16 @@
 
 pub(crate) mod cat;
 pub(crate) mod compact;
+pub(crate) mod completions;
 pub(crate) mod convert;
 mod decide;
 mod describe;
+mod duplicates;
 mod emptied;
 pub(crate) mod gc;
 pub(crate) mod index;
 pub(crate) mod inspect;
+pub(crate) mod man;
 mod origin;
 pub(in crate::cli) mod outline;
 pub(crate) mod pack;
@@ -54,6 +57,9 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             let summary = args.run.as_ref().map(Path::new);
             report::run(&args.destination, Path::new(&args.output), summary, running)
         }
+        Verb::Inspect(args) if args.duplicates => {
+            duplicates::run(&args.destination, args.json, running)
+        }
         Verb::Inspect(args) => {
             inspect::run(&args.destination, args.key.as_deref(), args.json, running)
         }
@@ -61,6 +67,8 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             let what = settings::part(args.field.as_deref(), args.whole);
             cat::run(&args.destination, &args.key, what, running)
         }
+        Verb::Completions(args) => Ok(completions::run(args)),
+        Verb::Man(args) => man::run(args),
     }
 }
 

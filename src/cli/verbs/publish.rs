@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use super::duplicates;
 use super::emptied::tell_emptied;
 use super::summary::Summary;
 use super::way;
@@ -51,6 +52,7 @@ pub(crate) fn finish(
     way::of_plan(sink, &stored.plan, |what| way::clear(sink, what, running))?;
     let manifest = publish(sink, stored, running.memory)?;
     tell_emptied(sink, &manifest)?;
+    duplicates::warn(sink, &manifest, running);
     Ok(Summary {
         done: "published",
         destination: Some(sink.to_string()),

@@ -387,7 +387,7 @@ impl Column {
         self.name.split('.').map(str::to_owned).collect()
     }
 
-    fn is_of_fields(&self) -> bool {
+    pub(super) fn is_of_fields(&self) -> bool {
         self.name.starts_with(OF_FIELDS)
     }
 }

@@ -77,6 +77,31 @@ impl ShardRecord {
     }
 }
 
+impl ShardRecord {
+    /// The fields of each sample alone, in shard order: a few columns of the file.
+    pub(crate) fn decode_fields(name: &str, file: &Bytes) -> Result<Vec<Vec<FieldRecord>>> {
+        guarded(name, || Self::decode_only_fields(name, file))
+    }
+
+    fn decode_only_fields(name: &str, file: &Bytes) -> Result<Vec<Vec<FieldRecord>>> {
+        let (reader, footer) = open(name, file)?;
+        let mut rows: Vec<ReadRow> = Vec::new();
+        // An index has one row group.
+        rows.resize_with(footer.samples as usize, ReadRow::default);
+        for group in 0..reader.num_row_groups() {
+            let group = reader
+                .get_row_group(group)
+                .map_err(|error| damaged(name, error))?;
+            let columns = COLUMNS.iter().enumerate();
+            for (index, column) in columns.filter(|(_, column)| column.is_of_fields()) {
+                read_column(group.as_ref(), index, column, &mut rows)
+                    .map_err(|error| damaged(name, error))?;
+            }
+        }
+        Ok(rows.into_iter().map(|row| row.sample.fields).collect())
+    }
+}
+
 /// Takes a panic for damage. The parquet crate panics over some files that were made to harm, with all checksums right.
 fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))

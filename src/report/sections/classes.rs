@@ -5,16 +5,18 @@ use std::cmp::Reverse;
 use crate::base::units::{classes as classes_text, count_text, counted};
 use crate::report::axis::{count_ticks, ends};
 use crate::report::chart::{Frame, draw_area};
-use crate::report::dataset::Dataset;
+use crate::report::dataset::{Dataset, Split};
 use crate::report::html::text;
 use crate::report::page::Page;
 
-/// With more classes than this, only the smallest and largest are named.
+/// With more classes than this, a table of the smallest and largest comes before that of all.
 const CLASSES_NAMED: usize = 40;
 /// So many of each are named then.
 const CLASSES_OF_EACH: usize = 10;
 /// Splits with a column of their own at most.
 const SPLITS_SHOWN: usize = 4;
+/// Bytes of the table of all classes at most.
+const TABLE_BYTES: usize = 400_000;
 /// Points of a curve at most.
 const POINTS: usize = 300;
 
@@ -69,6 +71,9 @@ pub(in crate::report) fn write(page: &mut Page, dataset: &Dataset) {
         class_table(page, "Smallest", dataset, &last, most);
         page.out.raw("</div>");
     }
+    if labels.len() > CLASSES_NAMED {
+        all_classes(page, dataset);
+    }
     missing(page, dataset);
     page.out.raw("</section>");
 }
@@ -87,7 +92,10 @@ fn class_table(page: &mut Page, title: &str, dataset: &Dataset, rows: &[(u64, us
     let mut columns = vec!["class", "samples"];
     columns.extend(splits.iter().map(|split| split.name.as_str()));
     columns.push("");
-    page.out.table(&columns);
+    match title.is_empty() {
+        true => page.out.sortable_table(&columns),
+        false => page.out.table(&columns),
+    }
     for &(count, label) in rows {
         page.out.put(format_args!(
             "<tr><th scope=\"row\"><bdi>{}</bdi></th><td class=\"n\">{}</td>",
@@ -109,6 +117,40 @@ fn class_table(page: &mut Page, title: &str, dataset: &Dataset, rows: &[(u64, us
     }
     page.out.end_table();
     page.out.raw("</div>");
+}
+
+/// Every class by its label, with as many as a page has room for.
+fn all_classes(page: &mut Page, dataset: &Dataset) {
+    let splits = match dataset.splits.len() {
+        0 | 1 => &[],
+        several => &dataset.splits[..several.min(SPLITS_SHOWN)],
+    };
+    let all = dataset.figures.labels.len();
+    page.out.put(format_args!(
+        "<details><summary>All {}</summary>",
+        classes_text(all)
+    ));
+    let mut columns = vec!["class", "label", "samples"];
+    columns.extend(splits.iter().map(|split| split.name.as_str()));
+    page.out.sortable_table(&columns);
+    let before = page.out.len();
+    let mut shown = 0;
+    for (label, count) in dataset.figures.labels.iter().enumerate() {
+        if page.out.len() - before > TABLE_BYTES {
+            break;
+        }
+        let of = |split: &Split| split.labels.get(label).copied().unwrap_or(0);
+        let mut cells = vec![count_text(label as u64), count_text(*count)];
+        cells.extend(splits.iter().map(|split| count_text(of(split))));
+        page.out.row(&dataset.class(label), &cells);
+        shown += 1;
+    }
+    page.out.end_table();
+    if shown < all {
+        let more = classes_text(all - shown);
+        page.says(&format!("… and {more} more: the manifest lists them all."));
+    }
+    page.out.raw("</details>");
 }
 
 /// A curve over all classes, the largest first.

@@ -4,6 +4,8 @@ use crate::base::units::bytes_text;
 use crate::report::figures::{Extreme, Histogram};
 use crate::report::html::text;
 use crate::report::page::Page;
+use crate::report::pictures::Pictures;
+use crate::report::sections::gallery::strip;
 
 /// What was measured, how often what was met, and how it is written.
 pub(in crate::report) type Measured<'a> = (&'a str, &'a Histogram, fn(u64) -> String);
@@ -35,6 +37,7 @@ pub(in crate::report) fn quantiles(page: &mut Page, rows: &[Measured<'_>]) {
 /// Tables of the samples that have the most and the least of something.
 pub(in crate::report) fn extremes(
     page: &mut Page,
+    pictures: &Pictures,
     most: &str,
     largest: &[Extreme],
     least: &str,
@@ -54,6 +57,8 @@ pub(in crate::report) fn extremes(
                 .row(&extreme.key, &[sides, bytes_text(extreme.bytes)]);
         }
         page.out.end_table();
+        let keys = extremes.iter().map(|extreme| extreme.key.as_str());
+        strip(page, pictures, keys);
         page.out.raw("</div>");
     }
     page.out.raw("</div></details>");

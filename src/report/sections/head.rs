@@ -1,14 +1,26 @@
 //! Top and bottom of a page: what it is about, and the numbers that matter most.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::base::units::{bytes_text, count_text, counted, seconds_text};
 use crate::report::amounts::per_second;
 use crate::report::dataset::Dataset;
-use crate::report::html::text;
+use crate::report::html::{base64, lines, text};
 use crate::report::page::Page;
 use crate::report::run::Run;
 use crate::report::sections::outcome::verdict;
 
 const STYLE: &str = include_str!("../page.css");
+/// Sorts and searches tables, and asks for nothing.
+pub(in crate::report) const SCRIPT: &str = include_str!("../page.js");
+
+/// What a browser lets the page do: its own style, script and pictures.
+fn policy() -> String {
+    let script = base64(&Sha256::digest(SCRIPT));
+    format!(
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{script}'"
+    )
+}
 
 /// One number of the first row of a page.
 struct Tile {
@@ -36,7 +48,8 @@ pub(in crate::report) fn begin(page: &mut Page, dataset: Option<&Dataset>, run: 
         _ => name,
     };
     page.out.put(format_args!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><title>{} – shardpack report</title><style>{STYLE}</style></head><body><header><h1><bdi>{}</bdi></h1>",
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"Content-Security-Policy\" content=\"{}\"><title>{} – shardpack report</title><style>{STYLE}</style></head><body><header><h1><bdi>{}</bdi></h1>",
+        policy(),
         text(&name),
         text(&name)
     ));
@@ -63,14 +76,14 @@ pub(in crate::report) fn begin(page: &mut Page, dataset: Option<&Dataset>, run: 
     }
     page.out.raw("</p>");
     if let Some(source) = run.and_then(|run| run.source.as_ref()) {
-        let lines = source.lines();
-        let said: Vec<String> = lines
+        let said: Vec<String> = source
+            .lines()
             .into_iter()
             .map(|(heading, text)| format!("{heading}: {text}"))
             .collect();
         page.out.put(format_args!(
             "<p class=\"soft\">{}</p>",
-            text(&said.join(" · "))
+            lines(&said.join(" · "), 600)
         ));
     }
     page.out.raw("</header><main>");
@@ -145,6 +158,8 @@ pub(in crate::report) fn end(page: &mut Page, dataset: Option<&Dataset>, run: Op
             .put(format_args!("run by shardpack {} · ", text(&setup.version)));
     }
     page.out.raw(
-        "quantiles are right to 0.5 % · this page stands alone and loads nothing</p></footer></body></html>\n",
+        "quantiles are right to 0.5 % · this page stands alone and loads nothing</p></footer><script>",
     );
+    page.out.raw(SCRIPT);
+    page.out.raw("</script></body></html>\n");
 }

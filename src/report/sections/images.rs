@@ -6,12 +6,13 @@ use crate::base::units::{count_text, counted};
 use crate::report::amounts::{megapixels, percent};
 use crate::report::axis::powers;
 use crate::report::chart::{Frame, draw_cells};
-use crate::report::figures::Figures;
+use crate::report::dataset::Dataset;
 use crate::report::page::Page;
 use crate::report::sections::distribution::{extremes, quantiles};
 
 /// Writes which formats and sizes the images have, where their headers were read.
-pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
+pub(in crate::report) fn write(page: &mut Page, dataset: &Dataset) {
+    let figures = &dataset.figures;
     let Some(cells) = figures.sides.cells(32) else {
         return;
     };
@@ -59,6 +60,7 @@ pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
     );
     extremes(
         page,
+        &dataset.pictures,
         "Most pixels",
         &figures.by_pixels.largest,
         "Fewest pixels",

@@ -6,6 +6,7 @@ use crate::report::dataset::Dataset;
 use crate::report::html::{lines, text};
 use crate::report::page::{LISTED, Page};
 use crate::report::run::Run;
+use crate::report::sections::usage::repair;
 
 /// Characters of an error at most.
 const ERROR_LENGTH: usize = 4000;
@@ -85,8 +86,13 @@ pub(in crate::report) fn trouble(page: &mut Page, run: &Run) {
     page.out.raw("</section>");
 }
 
+/// The source that a run was told of.
+fn source(run: &Run) -> Option<&str> {
+    run.setup.as_ref()?.source.as_deref()
+}
+
 /// What is damaged.
-pub(in crate::report) fn findings(page: &mut Page, run: &Run) {
+pub(in crate::report) fn findings(page: &mut Page, run: &Run, dataset: Option<&Dataset>) {
     if run.findings.is_empty() {
         return;
     }
@@ -100,11 +106,15 @@ pub(in crate::report) fn findings(page: &mut Page, run: &Run) {
     }
     page.out.raw("</ul>");
     page.rest(run.findings.len(), "verify prints them all");
+    let destination = dataset.map(|dataset| dataset.destination.as_str());
+    if let Some(destination) = destination.or(run.destination.as_deref()) {
+        repair(page, destination, source(run));
+    }
     page.out.raw("</section>");
 }
 
 /// The indexes that are in none of the figures.
-pub(in crate::report) fn unread(page: &mut Page, dataset: &Dataset) {
+pub(in crate::report) fn unread(page: &mut Page, dataset: &Dataset, run: Option<&Run>) {
     if dataset.unread.is_empty() {
         return;
     }
@@ -120,5 +130,8 @@ pub(in crate::report) fn unread(page: &mut Page, dataset: &Dataset) {
     }
     page.out.raw("</ul>");
     page.rest(dataset.unread.len(), "verify prints them all");
+    if run.is_none_or(|run| run.findings.is_empty()) {
+        repair(page, &dataset.destination, run.and_then(source));
+    }
     page.out.raw("</section>");
 }

@@ -3,12 +3,13 @@
 use crate::base::units::{bytes_text, counted};
 use crate::report::axis::{count_ticks, spread};
 use crate::report::chart::{Bar, Frame, draw_bars};
-use crate::report::figures::Figures;
+use crate::report::dataset::Dataset;
 use crate::report::page::Page;
 use crate::report::sections::distribution::{extremes, quantiles};
 
 /// Writes how many bytes the samples have.
-pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
+pub(in crate::report) fn write(page: &mut Page, dataset: &Dataset) {
+    let figures = &dataset.figures;
     let bars = (figures.bytes.count() as f64).sqrt() * 2.0;
     let bars = figures.bytes.bars(bars.clamp(1.0, 48.0) as usize);
     if figures.bytes.count() == 0 {
@@ -49,6 +50,7 @@ pub(in crate::report) fn write(page: &mut Page, figures: &Figures) {
     quantiles(page, &[("bytes", &figures.bytes, bytes_text)]);
     extremes(
         page,
+        &dataset.pictures,
         "Most bytes",
         &figures.by_bytes.largest,
         "Fewest bytes",

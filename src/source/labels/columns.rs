@@ -1,6 +1,6 @@
 //! Which columns of a label file hold the file and the class: by their names in a header, or as the user says.
 
-use crate::base::text::{first_of, show};
+use crate::base::text::{first_of, shell_word, show};
 
 /// Cells of a header that mark the file, in lower case.
 const FILES: [&str; 12] = [
@@ -181,13 +181,9 @@ fn listed(cells: &[&str]) -> String {
     first_of(cells.iter().map(|cell| format!("`{}`", short(cell))), NAMED)
 }
 
-/// A word as a shell takes it.
+/// A word as a shell takes it, cut if it is long.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => short(word),
-        false => format!("'{}'", short(word).replace('\'', r"'\''")),
-    }
+    shell_word(&short(word))
 }
 
 /// The beginning of a cell, as a message shows it.
