@@ -1,16 +1,15 @@
 //! One run of the program: arguments parsed, the verb called, its error told, its summary written, the exit code given.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::cli::flags::{self as cli, Page, Verb};
+use crate::cli::flags::{self as cli, Page, Typed, Verb};
 use crate::cli::progress::{AboveBar, Reporter, Show};
 use crate::cli::settings;
-use crate::cli::settings::Running;
+use crate::cli::settings::{Running, SummaryPlace};
 use crate::cli::verbs;
 use crate::cli::verbs::outline::OUTLINE;
 use crate::cli::verbs::summary::Summary;
@@ -21,13 +20,13 @@ use crate::model::problems::Problems;
 /// Parses the process's arguments, runs the verb, and gives the exit code.
 pub fn main() -> u8 {
     match cli::parse() {
-        Ok(cli) => run(&cli.verb),
+        Ok((cli, typed)) => run(&cli.verb, typed),
         Err(code) => code,
     }
 }
 
 /// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
-fn run(verb: &Verb) -> u8 {
+fn run(verb: &Verb, typed: Typed) -> u8 {
     let args = verb.common();
     let show = how_to_show(args);
     log_to_stderr(args, show);
@@ -46,7 +45,9 @@ fn run(verb: &Verb) -> u8 {
         counters: Arc::clone(&counters),
         log: args.log,
         quiet: args.quiet,
-        summary: args.summary.as_ref().map(PathBuf::from),
+        summary: settings::summary(args),
+        json: args.json && !verb.fills_stdout(),
+        typed,
         page: verb.page(),
         told: Mutex::new(false),
     });
@@ -59,6 +60,7 @@ fn run(verb: &Verb) -> u8 {
         Err(error) => (None, Err(error)),
         Ok(running) => {
             let result = watched.and_then(|()| {
+                settings::check_stdout(verb)?;
                 let reporter = Reporter::start(show, &counters, settings::progress_file());
                 let result = verbs::run(verb, &running);
                 reporter.end(result.is_ok());
@@ -92,7 +94,10 @@ struct End {
     counters: Arc<Counters>,
     log: cli::Log,
     quiet: bool,
-    summary: Option<PathBuf>,
+    summary: Option<SummaryPlace>,
+    /// Whether the result is printed as JSON.
+    json: bool,
+    typed: Typed,
     page: Option<Page>,
     /// Whether a thread has told how the run ended; held by the one that is at it. Nobody tells a second time.
     told: Mutex<bool>,
@@ -127,6 +132,11 @@ impl End {
     }
 
     fn failed(&self, error: &Error) -> Summary {
+        let origin = match error.kind() {
+            Kind::Usage | Kind::Conflict => self.typed.origin(&error.to_string()),
+            _ => String::new(),
+        };
+        let error = &error.and(&origin);
         tell(error, self.log);
         Summary {
             exit_code: error.kind().exit_code(),
@@ -141,12 +151,19 @@ impl End {
         summary.setup.clone_from(&self.setup);
         let code = summary.exit_code;
         // Damage is told even to those who want errors only.
-        if !self.quiet || code != 0 {
-            summary.print();
-        }
+        let quiet = self.quiet && code == 0;
+        let printed = match &self.summary {
+            Some(SummaryPlace::Stdout) => summary.print_json(),
+            _ if quiet => Ok(()),
+            _ => summary.print(self.json),
+        };
         let told = [
+            Some(printed),
             self.problems.as_ref().map(Problems::end),
-            self.summary.as_ref().map(|path| summary.write(path)),
+            match &self.summary {
+                Some(SummaryPlace::File(path)) => Some(summary.write(path)),
+                Some(SummaryPlace::Stdout) | None => None,
+            },
             self.page
                 .as_ref()
                 .map(|page| verbs::report::write(&page.path, &summary, &page.destination, running)),

@@ -344,7 +344,7 @@ fn help_tells_exit_codes_and_every_verbs_options() {
     for verb in VERBS {
         let help = run(&mut shardpack(&[verb, "--help"]));
         help.exits(0)
-            .says(&["--summary <FILE>", "--jobs <N>", "--memory <SIZE>", "DST"]);
+            .says(&["--summary <FILE>", "--memory <SIZE>", "DST"]);
     }
     run(&mut shardpack(&["convert", "--help"])).exits(0).says(&[
         "--shard-size",
@@ -356,7 +356,7 @@ fn help_tells_exit_codes_and_every_verbs_options() {
         "--labels",
         "--include",
         "--exclude",
-        "--json",
+        "--add-json",
         "--validate",
         "--on-error",
         "--max-skipped",

@@ -381,11 +381,11 @@ fn a_new_split_is_added_and_others_stay() {
 #[test]
 fn other_options_are_refused_unless_all_is_made_anew() {
     let grown = Grown::new();
-    let other = ["--json"];
+    let other = ["--add-json"];
     grown.refuses(&other, 10, &["other options (json)", "--full"]);
     let before = grown.shards();
     grown.add(&["ape/0.jpg"]);
-    let flags = ["--json", "--full"];
+    let flags = ["--add-json", "--full"];
     grown.publishes(&flags);
     let after = grown.shards();
     assert_eq!(after.len(), 4);
@@ -612,7 +612,7 @@ fn small_shards_of_many_nights_are_merged() {
 
 /// What every format and its reader indexes make of a growing source.
 const FORMATS: [&[&str]; 7] = [
-    &["--json", "--sha256", "--index", "wids,openclip"],
+    &["--add-json", "--sha256", "--index", "wids,openclip"],
     &["--compress", "zstd", "--zstd-seekable"],
     &["--compress", "gzip", "--index", "timm"],
     &["--format", "tfrecord", "--index", "dali,tfrecord"],

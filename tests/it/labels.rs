@@ -522,5 +522,5 @@ fn metadata_that_is_not_clear_is_refused() {
         3,
         &["1.json: the field `json` is made from the metadata"],
     );
-    data.refuses(&["--json"], 2, &["drop `--json`"]);
+    data.refuses(&["--add-json"], 2, &["drop `--add-json`"]);
 }

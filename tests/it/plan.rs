@@ -25,7 +25,13 @@ fn varied() -> Dataset {
         .pictures(&["a/ü x.v1.jpg", "cat/deep/er/1.JPEG"])
 }
 
-const SMALL: [&str; 5] = ["--shard-size", "30kB", "--json", "--missing-fields", "keep"];
+const SMALL: [&str; 5] = [
+    "--shard-size",
+    "30kB",
+    "--add-json",
+    "--missing-fields",
+    "keep",
+];
 
 fn with(flags: &[&str]) -> Vec<String> {
     [&SMALL, flags]
@@ -396,7 +402,7 @@ fn the_json_field_tells_class_file_label_and_split() {
     let data = Dataset::new()
         .class("val/dog", 1)
         .pictures(&["train/cat/ü.jpg"]);
-    let output = data.convert(&["--json"]);
+    let output = data.convert(&["--add-json"]);
     let text = output.member("train/cat/~C3~BC", "json");
     let about: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(

@@ -35,7 +35,7 @@ pub(crate) fn at(server: &Server, args: &[&str]) -> Command {
     command
 }
 
-fn shardpack_at(server: &Server, args: &[&str]) -> Run {
+pub(crate) fn shardpack_at(server: &Server, args: &[&str]) -> Run {
     run(&mut at(server, args))
 }
 

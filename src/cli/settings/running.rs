@@ -139,6 +139,35 @@ impl Running {
     }
 }
 
+/// Where a summary goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SummaryPlace {
+    /// Stdout, in place of the lines for people.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+/// Where the summary goes, if one is wanted; an empty environment twin says nothing.
+pub(crate) fn summary(args: &cli::CommonArgs) -> Option<SummaryPlace> {
+    let place = args.summary.as_ref().filter(|path| !path.is_empty())?;
+    Some(match place == "-" {
+        true => SummaryPlace::Stdout,
+        false => SummaryPlace::File(PathBuf::from(place)),
+    })
+}
+
+/// Stdout is filled by one thing.
+pub(crate) fn check_stdout(verb: &cli::Verb) -> Result<()> {
+    match verb.fills_stdout() && summary(verb.common()) == Some(SummaryPlace::Stdout) {
+        false => Ok(()),
+        true => Err(Error::usage(format!(
+            "--summary -: stdout is for what `{}` writes: name a file",
+            verb.name()
+        ))),
+    }
+}
+
 /// Checks how to run.
 pub(crate) fn running(
     args: &cli::CommonArgs,

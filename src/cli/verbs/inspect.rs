@@ -35,10 +35,9 @@ pub(crate) fn run(
         (Some(key), _) => {
             let found = find(sink.as_ref(), &manifest, key, &running.effort())?;
             let Found { shard, row, .. } = found;
-            if json {
-                row_json(shard, &row, &manifest)?
-            } else {
-                describe_row(shard, &row, &manifest)
+            match json {
+                true => encode(&row_json(shard, &row, &manifest))?,
+                false => describe_row(shard, &row, &manifest),
             }
         }
     };
@@ -48,6 +47,7 @@ pub(crate) fn run(
         samples: manifest.samples,
         shards: manifest.shards().count() as u64,
         bytes: manifest.bytes,
+        is_json: json,
         ..Summary::text(text)
     })
 }
@@ -118,7 +118,7 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
     Ok(())
 }
 
-fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
+pub(super) fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
     manifest
         .names
         .classes
@@ -157,7 +157,12 @@ fn describe_row(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> 
     out
 }
 
-fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Result<String> {
+/// What is known of a sample, for programs.
+pub(super) fn row_json(
+    shard: &ShardEntry,
+    row: &SampleRecord,
+    manifest: &Manifest,
+) -> serde_json::Value {
     let fields: Vec<_> = row
         .fields
         .iter()
@@ -170,7 +175,7 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
             })
         })
         .collect();
-    let value = serde_json::json!({
+    serde_json::json!({
         "key": row.key,
         "shard": shard.name,
         "offset": row.offset,
@@ -187,8 +192,11 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
             "length": frame.length,
             "start": frame.start,
         })),
-    });
-    serde_json::to_string_pretty(&value)
+    })
+}
+
+fn encode(value: &serde_json::Value) -> Result<String> {
+    serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
         .map_err(|error| Error::failed(error.to_string()))
 }

@@ -9,6 +9,7 @@ mod emptied;
 pub(crate) mod gc;
 pub(crate) mod index;
 pub(crate) mod inspect;
+pub(crate) mod ls;
 mod origin;
 pub(in crate::cli) mod outline;
 pub(crate) mod pack;
@@ -55,19 +56,23 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             report::run(&args.destination, Path::new(&args.output), summary, running)
         }
         Verb::Inspect(args) => {
-            inspect::run(&args.destination, args.key.as_deref(), args.json, running)
+            let json = args.common.json;
+            inspect::run(&args.destination, args.key.as_deref(), json, running)
         }
+        Verb::Ls(args) => ls::run(&settings::listing(args)?, running),
         Verb::Cat(args) => {
             let what = settings::part(args.field.as_deref(), args.whole);
-            cat::run(&args.destination, &args.key, what, running)
+            let output = args.output.as_ref().filter(|path| !path.is_empty());
+            let output = output.map(Path::new);
+            cat::run(&args.destination, &args.key, what, output, running)
         }
     }
 }
 
 fn convert(args: &flags::ConvertArgs, running: &Running) -> Result<Summary> {
     let planning = settings::planning(
-        &args.source,
-        &args.destination,
+        &args.places.source,
+        args.places.destination(),
         &args.recipe,
         args.policy.on_error,
         &args.growth,
@@ -79,8 +84,8 @@ fn convert(args: &flags::ConvertArgs, running: &Running) -> Result<Summary> {
 
 fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
     let planning = settings::planning(
-        &args.source,
-        &args.destination,
+        &args.places.source,
+        args.places.destination(),
         &args.recipe,
         args.on_error,
         &args.growth,
@@ -109,7 +114,8 @@ fn verify(args: &flags::VerifyArgs, running: &Running) -> Result<Summary> {
     let source = source.filter(|source| !source.is_empty());
     let level = settings::level(args.level, source)?;
     let part = settings::verify_scope(args, level)?;
-    verify::run(&args.destination, level, source, &part, args.json, running)
+    let json = args.common.json;
+    verify::run(&args.destination, level, source, &part, json, running)
 }
 
 fn compact(args: &flags::CompactArgs, running: &Running) -> Result<Summary> {

@@ -87,6 +87,9 @@ pub(crate) struct Summary {
     /// What to print instead of the usual lines.
     #[serde(skip)]
     pub text: Option<String>,
+    /// That is JSON already, of a form of its own.
+    #[serde(skip)]
+    pub is_json: bool,
     /// First word of the usual lines.
     #[serde(skip)]
     pub done: &'static str,
@@ -118,12 +121,20 @@ impl Summary {
         self.peak_rss_bytes = peak_rss_bytes();
     }
 
-    /// Prints it for people.
-    pub(crate) fn print(&self) {
+    /// Prints it for people, or as JSON.
+    pub(crate) fn print(&self, json: bool) -> Result<()> {
         match &self.text {
+            _ if json && !self.is_json => return self.print_json(),
             Some(text) => print(text),
             None => print(&self.render()),
         }
+        Ok(())
+    }
+
+    /// Prints it for programs.
+    pub(crate) fn print_json(&self) -> Result<()> {
+        print(&String::from_utf8_lossy(&self.encode()?));
+        Ok(())
     }
 
     fn render(&self) -> String {
@@ -218,10 +229,14 @@ impl Summary {
 
     /// Writes it for programs.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let mut text =
-            serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
+        file::write("--summary", path, &self.encode()?)
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let text = serde_json::to_vec_pretty(self);
+        let mut text = text.map_err(|error| Error::failed(error.to_string()))?;
         text.push(b'\n');
-        file::write("--summary", path, &text)
+        Ok(text)
     }
 }
 

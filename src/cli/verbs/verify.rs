@@ -123,7 +123,10 @@ pub(crate) fn run(
         true => render_json(&report, &destination, level)?,
         false => render(&report, &destination, manifest.as_ref(), level),
     };
-    Ok(summary(&report, destination, text))
+    Ok(Summary {
+        is_json: json,
+        ..summary(&report, destination, text)
+    })
 }
 
 /// The same without a word.
