@@ -32,7 +32,10 @@ fn run(verb: &Verb, typed: Typed) -> u8 {
     log_to_stderr(args, show);
     let counters = Arc::new(Counters::default());
     let stop = Stop::default();
-    let running = settings::running(args, &counters, &stop);
+    let running = settings::running(args, &counters, &stop).map(|running| Running {
+        for_real: typed.for_real.clone(),
+        ..running
+    });
     let end = Arc::new(End {
         verb: verb.name(),
         started: Instant::now(),

@@ -44,6 +44,8 @@ mod ls;
 mod cli;
 // What help shows, the words that people type, and where a value came from.
 mod help;
+// What a verb says at its end.
+mod ends;
 // The manifest and its schema.
 mod manifest;
 // Which file may import what.

@@ -2,11 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 
 use clap::ArgMatches;
 use clap::builder::{Command, StyledStr};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::parser::ValueSource;
+
+use crate::base::text::quoted;
 
 /// Flags of other tools, and how the same is said here.
 const FLAGS: [(&[&str], &str); 18] = [
@@ -148,11 +151,16 @@ pub(crate) struct Typed {
     typed: Vec<String>,
     /// Flags that were set by the environment, and by which variable.
     variables: Vec<(String, String)>,
+    /// The command line without `--dry-run`, as a shell takes it, if that was on it.
+    pub(crate) for_real: Option<String>,
 }
 
 impl Typed {
-    pub(super) fn new(matches: &ArgMatches, command: &Command) -> Self {
-        let mut found = Self::default();
+    pub(super) fn new(matches: &ArgMatches, command: &Command, words: &[OsString]) -> Self {
+        let mut found = Self {
+            for_real: for_real(words),
+            ..Self::default()
+        };
         let Some((verb, matches)) = matches.subcommand() else {
             return found;
         };
@@ -206,6 +214,17 @@ impl Typed {
             .map(|(flag, variable)| format!("\n  {flag} is set by the environment: {variable}"));
         lines.collect()
     }
+}
+
+/// A command line without its `--dry-run`.
+fn for_real(words: &[OsString]) -> Option<String> {
+    let is_dry = |word: &OsString| word == "-n" || word == "--dry-run";
+    if !words.iter().any(is_dry) {
+        return None;
+    }
+    let rest = words.iter().skip(1).filter(|word| !is_dry(word));
+    let line = rest.map(|word| format!(" {}", quoted(word.as_bytes())));
+    Some(line.fold("shardpack".to_owned(), |line, word| line + &word))
 }
 
 /// The same error, in words that help: what came from the environment is named after its variable, and flags of other tools after ours.
@@ -289,6 +308,7 @@ mod tests {
     fn a_message_says_which_of_its_flags_the_environment_set() {
         let typed = Typed {
             typed: Vec::new(),
+            for_real: None,
             variables: vec![
                 ("--shards".to_owned(), "SHARDPACK_SHARDS".to_owned()),
                 ("--shard-size".to_owned(), "SHARDPACK_SHARD_SIZE".to_owned()),

@@ -168,7 +168,7 @@ pub(crate) fn parse() -> Result<(Cli, Typed), u8> {
     let parsed = command.try_get_matches_from_mut(words.clone());
     let parsed = parsed.and_then(|matches| {
         let mut cli = Cli::from_arg_matches(&matches)?;
-        let typed = Typed::new(&matches, &command);
+        let typed = Typed::new(&matches, &command, &words);
         typed.check_places(&mut command)?;
         cli.verb.called_json(&typed);
         Ok((cli, typed))

@@ -9,6 +9,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::base::error::{Error, Result};
 use crate::base::signal::Stop;
+use crate::base::text::quoted;
 use crate::cli::flags as cli;
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
@@ -40,6 +41,10 @@ pub(crate) struct Running {
     pub problems: Problems,
     /// Whether files of somebody else may be replaced that lie where reader indexes are to be.
     pub replace: bool,
+    /// The flags that S3 was reached with, each after a blank, for command lines that are shown.
+    pub(crate) reach: String,
+    /// The command line of a dry run without its flag.
+    pub(crate) for_real: Option<String>,
 }
 
 /// How much to do at once and where, as the user said it.
@@ -67,6 +72,8 @@ impl Running {
             jobs: limits.jobs,
             cores: cores.min(positive("--jobs", limits.jobs.unwrap_or(cores))?),
             replace: false,
+            reach: String::new(),
+            for_real: None,
             memory,
             access: Access {
                 reads: limits.reads.map(|n| positive("--reads", n)).transpose()?,
@@ -186,8 +193,36 @@ pub(crate) fn running(
             Some(path) => Problems::create(Path::new(path))?,
             None => Problems::default(),
         },
+        reach: reach(&args.s3),
         ..Running::new(limits, counters, stop)?
     })
+}
+
+/// The flags by which S3 is reached, as a shell takes them.
+fn reach(args: &cli::S3Args) -> String {
+    let valued = [
+        ("--endpoint-url", &args.endpoint_url),
+        ("--region", &args.region),
+        ("--profile", &args.profile),
+        ("--request-payer", &args.request_payer),
+    ];
+    let mut line = String::new();
+    for (flag, value) in valued {
+        // A URL may hold a password.
+        let shown = |value: &&String| !value.is_empty() && !value.contains('@');
+        if let Some(value) = value.as_ref().filter(shown) {
+            line.push_str(&format!(" {flag} {}", quoted(value)));
+        }
+    }
+    if args.no_sign_request {
+        line.push_str(" --no-sign-request");
+    }
+    line.push_str(match args.addressing {
+        cli::Addressing::Auto => "",
+        cli::Addressing::Path => " --addressing path",
+        cli::Addressing::Host => " --addressing host",
+    });
+    line
 }
 
 /// Checks what is said about S3.

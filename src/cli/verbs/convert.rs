@@ -38,7 +38,7 @@ pub(crate) fn on(
     let source = open_source(planning, sink, running)?;
     let decided = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&decided, source.as_ref());
+        return describe(&decided, source.as_ref(), running);
     }
     sink.sweep()?;
     let Decided { decision, outline } = decided;

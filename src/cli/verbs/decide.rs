@@ -6,6 +6,7 @@ use super::origin::if_gone;
 use super::outline::tell_outline;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
+use crate::base::text::quoted;
 use crate::cli::settings::{Planning, Running};
 use crate::grow::generation::{NextGeneration, Published, grow, start_over, still_holds};
 use crate::grow::options::OnChange;
@@ -163,7 +164,8 @@ impl Comparison<'_> {
             return Err(Error::new(
                 Kind::Damage,
                 format!(
-                    "{sink}/{MANIFEST}: missing, and the stored plan goes on from it: run `shardpack repair {sink}`"
+                    "{sink}/{MANIFEST}: missing, and the stored plan goes on from it: run `shardpack repair {sink_word}`",
+                    sink_word = quoted(sink.to_string())
                 ),
             ));
         }

@@ -7,6 +7,7 @@ use super::outline::write_outline;
 use super::summary::Summary;
 use crate::base::error::Result;
 use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
+use crate::cli::settings::Running;
 use crate::format::compress::CompressionCost as _;
 use crate::model::history::Changes;
 use crate::model::recipe::{Compression, Format};
@@ -35,7 +36,11 @@ const WORTH_SHARE: f64 = 0.05;
 const NAMED: usize = 5;
 
 /// What a dry run prints.
-pub(super) fn describe(decided: &Decided, source: &dyn Source) -> Result<Summary> {
+pub(super) fn describe(
+    decided: &Decided,
+    source: &dyn Source,
+    running: &Running,
+) -> Result<Summary> {
     let Decided { decision, outline } = decided;
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -80,7 +85,16 @@ pub(super) fn describe(decided: &Decided, source: &dyn Source) -> Result<Summary
             }
         }
     }
-    Ok(Summary::text(out))
+    let is_done = matches!(decision, Decision::UpToDate(..));
+    Ok(Summary {
+        next: running
+            .for_real
+            .iter()
+            .filter(|_| !is_done)
+            .cloned()
+            .collect(),
+        ..Summary::text(out)
+    })
 }
 
 /// Says what the compression that was asked for saves, and what cannot read it.

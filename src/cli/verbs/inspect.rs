@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::next;
 use super::summary::Summary;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
@@ -29,12 +30,24 @@ pub(crate) fn run(
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = require(sink.as_ref())?;
+    let mut next = vec![next::command(
+        "ls",
+        destination,
+        &["--limit", "10"],
+        running,
+    )];
     let text = match (key, json) {
         (None, true) => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
         (None, false) => describe(&manifest, destination),
         (Some(key), _) => {
             let found = find(sink.as_ref(), &manifest, key, &running.effort())?;
             let Found { shard, row, .. } = found;
+            next = vec![next::command("cat", destination, &[&row.key], running)];
+            let path = row.source_path.text();
+            let file = path.rsplit(['/', '!']).next().unwrap_or_default();
+            if row.image.is_some() && !file.is_empty() {
+                next[0] = next::command("cat", destination, &[&row.key, "-o", file], running);
+            }
             match json {
                 true => encode(&row_json(shard, &row, &manifest))?,
                 false => describe_row(shard, &row, &manifest),
@@ -48,6 +61,7 @@ pub(crate) fn run(
         shards: manifest.shards().count() as u64,
         bytes: manifest.bytes,
         is_json: json,
+        next,
         ..Summary::text(text)
     })
 }

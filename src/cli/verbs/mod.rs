@@ -10,6 +10,7 @@ pub(crate) mod gc;
 pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod ls;
+mod next;
 mod origin;
 pub(in crate::cli) mod outline;
 pub(crate) mod pack;

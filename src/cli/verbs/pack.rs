@@ -1,5 +1,6 @@
 //! `pack`: write this worker's shards of the stored plan; those with a record are not touched.
 
+use super::next;
 use super::origin::planned_source;
 use super::publish::finish;
 use super::summary::Summary;
@@ -84,7 +85,11 @@ pub(crate) fn end_part(
         ..packed
     };
     if !fan_out.publish {
-        return Ok(packed);
+        let next = match packed.shards == stored.plan.shards.len() as u64 {
+            true => vec![next::command("publish", &sink.to_string(), &[], running)],
+            false => Vec::new(),
+        };
+        return Ok(Summary { next, ..packed });
     }
     let left = unpacked(sink, stored)?.len();
     if left > 0 {
