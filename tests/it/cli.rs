@@ -167,7 +167,7 @@ fn a_summary_is_written_on_success_and_on_failure() {
         summary()["error"]
             .as_str()
             .unwrap()
-            .contains("was made with other options (seed)")
+            .contains("--seed: was 0, now 4")
     );
     data.convert_to(&output.path, &[&flags[..], &["--jobs", "0"]].concat())
         .exits(2);
@@ -248,7 +248,7 @@ fn a_quiet_run_that_succeeds_says_nothing() {
     assert_eq!((run_quiet.out.as_str(), run_quiet.err.as_str()), ("", ""));
     let failed = data.convert_to(&destination, &["-q", "--seed", "3"]);
     failed.exits(10).says(&["error: "]);
-    assert_eq!(failed.err.lines().count(), 1, "{}", failed.err);
+    assert!(failed.err.starts_with("error: "), "{}", failed.err);
     let cat = run(shardpack(&["cat", "-q"])
         .arg(&destination)
         .arg("cat/0000.cls"));

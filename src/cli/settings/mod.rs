@@ -2,12 +2,14 @@
 //!
 //! What was typed ([`flags`](crate::cli::flags)) comes in, values that no stage has to doubt go out.
 
+mod differences;
 mod listing;
 mod planning;
 mod recipe;
 mod running;
 mod verbs;
 
+pub(crate) use differences::differences;
 pub(crate) use listing::{Listing, listing};
 pub(crate) use planning::{Files, Planning, columns, planning};
 pub(crate) use recipe::{
