@@ -4,12 +4,15 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracing_subscriber::fmt::time::FormatTime;
+
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::cli::flags::{self as cli, Page, Typed, Verb};
-use crate::cli::progress::{AboveBar, Reporter, Show};
+use crate::cli::progress::{AboveBar, Reporter, Show, leave};
 use crate::cli::settings;
 use crate::cli::settings::{Running, SummaryPlace};
+use crate::cli::terminal::has_colours;
 use crate::cli::verbs;
 use crate::cli::verbs::outline::OUTLINE;
 use crate::cli::verbs::summary::Summary;
@@ -78,10 +81,14 @@ fn run(verb: &Verb, typed: Typed) -> u8 {
 /// Where progress is shown.
 fn how_to_show(args: &cli::CommonArgs) -> Show {
     let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
+    let lines = match args.log {
+        cli::Log::Text => Show::Log,
+        cli::Log::Json => Show::LogJson,
+    };
     match args.progress {
         _ if args.quiet => Show::None,
         cli::Progress::Auto if bar => Show::Bar,
-        cli::Progress::Auto | cli::Progress::Log => Show::Log,
+        cli::Progress::Auto | cli::Progress::Log => lines,
         cli::Progress::Bar => Show::Bar,
         cli::Progress::None => Show::None,
     }
@@ -135,6 +142,7 @@ impl End {
     }
 
     fn failed(&self, error: &Error) -> Summary {
+        leave();
         let origin = match error.kind() {
             Kind::Usage | Kind::Conflict => self.typed.origin(&error.to_string()),
             _ => String::new(),
@@ -194,13 +202,13 @@ fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
     let level = match show {
         _ if args.quiet => LevelFilter::ERROR,
         _ if args.verbose => LevelFilter::DEBUG,
-        Show::Log => LevelFilter::INFO,
+        Show::Log | Show::LogJson => LevelFilter::INFO,
         Show::Bar | Show::None => LevelFilter::WARN,
     };
     let outline = match show {
         _ if args.quiet => LevelFilter::ERROR,
         Show::None => level,
-        Show::Bar | Show::Log => LevelFilter::INFO,
+        Show::Bar | Show::Log | Show::LogJson => LevelFilter::INFO,
     };
     // Libraries log requests, and some of those hold secrets: only our own words are let out.
     let ours = Targets::new()
@@ -214,16 +222,37 @@ fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
         cli::Log::Json => tracing_subscriber::registry()
             .with(lines.json().flatten_event(true).with_filter(ours))
             .try_init(),
-        cli::Log::Text => tracing_subscriber::registry()
+        // Beside a bar somebody looks on.
+        cli::Log::Text if show == Show::Bar => tracing_subscriber::registry()
             .with(lines.with_ansi(false).without_time().with_filter(ours))
             .try_init(),
+        cli::Log::Text => tracing_subscriber::registry()
+            .with(lines.with_ansi(false).with_timer(Now).with_filter(ours))
+            .try_init(),
     };
+}
+
+/// The time of a log line, in UTC and whole seconds.
+struct Now;
+
+impl FormatTime for Now {
+    fn format_time(
+        &self,
+        out: &mut tracing_subscriber::fmt::format::Writer<'_>,
+    ) -> std::fmt::Result {
+        out.write_str(&settings::now())
+    }
 }
 
 fn tell(error: &Error, log: cli::Log) {
     match log {
         cli::Log::Text => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            // As the command line's own errors are coloured.
+            let word = match has_colours() {
+                true => "\x1b[1m\x1b[31merror:\x1b[0m",
+                false => "error:",
+            };
+            let _ = writeln!(std::io::stderr(), "{word} {error}");
         }
         cli::Log::Json => tracing::error!(exit_code = error.kind().exit_code(), "{error}"),
     }

@@ -14,9 +14,8 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 80;
 
 /// Libraries that are seen in few places: files, or folders where the name ends with a slash.
-const LIBRARIES: [(&str, &[&str]); 24] = [
+const LIBRARIES: [(&str, &[&str]); 23] = [
     ("clap", &["cli/flags/"]),
-    ("indicatif", &["cli/progress.rs"]),
     ("signal_hook", &["base/signal.rs"]),
     (
         "parquet",

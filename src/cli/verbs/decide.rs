@@ -86,7 +86,7 @@ pub(super) fn decide(
     let listing = walks::list_again(sink, newest.as_deref(), source);
     let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
-    running.counters.begin("plan", listing.files(), 0, 0);
+    running.counters.begin("plan", 0, 0, 0);
     let labels = rules.labels.as_ref().map(|labels| labels.taken_text());
     let (scan, Recognised { layout, said }) =
         scan_as(listing, rules, planning.layout, source, &planning.source)?;

@@ -100,6 +100,7 @@ pub(crate) fn repair(
         // A source that was named and cannot be opened is a mistake, not a loss.
         files.get()?;
     }
+    running.counters.begin("repair", 0, 0, 0);
     repair_lists(
         sink,
         &manifest,

@@ -188,6 +188,7 @@ pub(crate) fn verify(
     part: &VerifyScope,
     running: &Running,
 ) -> Result<Verified> {
+    running.counters.begin("list", 0, 0, 0);
     let sink = store::sink(destination, &running.access)?;
     let manifest = load(sink.as_ref())?;
     if manifest.is_none() && !sink.list(STATE)?.is_empty() {
