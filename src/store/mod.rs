@@ -316,6 +316,10 @@ fn scheme(location: &str) -> Result<Scheme> {
         Some((scheme, _)) => Err(Error::usage(format!(
             "{location}: `{scheme}://` is not a location this version can open: give a path, or s3://BUCKET/PREFIX"
         ))),
+        None if location.starts_with("s3:") => Err(Error::usage(format!(
+            "{location}: a location in S3 begins with `s3://`: write s3://{}, or ./{location} for a path",
+            location["s3:".len()..].trim_start_matches('/')
+        ))),
         None if location.is_empty() => Err(Error::usage(
             "an empty location: give a path, or s3://BUCKET/PREFIX",
         )),

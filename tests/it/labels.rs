@@ -188,7 +188,7 @@ fn images_without_a_row_in_the_label_file_are_all_named() {
     let flags = ["--labels", &file, "--exclude", "[23].JPEG", "--dry-run"];
     data.convert_to(&data.fresh(), &flags)
         .exits(0)
-        .says(&["1 labels that no image has"]);
+        .says(&["1 label that no image has"]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_label_file_that_is_missing_or_contradicts_itself_is_refused() {
     let data = flat();
     data.refuses(
         &["--labels", "/no/such/file"],
-        2,
+        3,
         &["/no/such/file", "give a readable file"],
     );
     let file = beside(&data, "labels", "1.JPEG,cat\n1.JPEG,dog\n");

@@ -62,7 +62,7 @@ pub(crate) fn columns(file: Option<&String>, label: Option<&String>) -> Columns 
 fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
     let name = show(path.as_bytes());
     let text = std::fs::read(path)
-        .map_err(|error| Error::named(Kind::Usage, &name, error, "give a readable file"))?;
+        .map_err(|error| Error::named(Kind::Source, &name, error, "give a readable file"))?;
     Ok((name, text))
 }
 

@@ -177,8 +177,8 @@ fn write_description(
     writeln!(out, "plan      {}", draft.digest)?;
     writeln!(
         out,
-        "source    {source}: {} files, {}",
-        count_text(files),
+        "source    {source}: {}, {}",
+        counted(files, "file"),
         bytes_text(source_bytes)
     )?;
     writeln!(
@@ -222,8 +222,9 @@ fn write_fields(out: &mut String, draft: &Draft) -> std::fmt::Result {
     for (name, count) in &notes.sidecars {
         writeln!(
             out,
-            "field     `{name}`: {} samples have one",
-            count_text(*count)
+            "field     `{name}`: {} {} one",
+            counted(*count, "sample"),
+            if *count == 1 { "has" } else { "have" }
         )?;
     }
     Ok(())
@@ -231,13 +232,21 @@ fn write_fields(out: &mut String, draft: &Draft) -> std::fmt::Result {
 
 /// What of the source is in no sample.
 fn write_left_out(out: &mut String, notes: &Notes) -> std::fmt::Result {
-    for (count, what) in [
-        (notes.hidden, "hidden files and directories"),
-        (notes.left_out, "files by --include, --exclude or --split"),
-        (notes.unused_labels, "labels that no image has"),
+    for (count, one, what) in [
+        (notes.hidden, "hidden file or directory", ""),
+        (
+            notes.left_out,
+            "file",
+            " by --include, --exclude or --split",
+        ),
+        (notes.unused_labels, "label", " that no image has"),
     ] {
+        let counted = match (count, one) {
+            (1, _) | (_, "file" | "label") => counted(count, one),
+            _ => format!("{} hidden files and directories", count_text(count)),
+        };
         if count > 0 {
-            writeln!(out, "left out  {} {what}", count_text(count))?;
+            writeln!(out, "left out  {counted}{what}")?;
         }
     }
     if notes.odd > 0 {

@@ -94,8 +94,8 @@ pub(crate) fn end_part(
     let left = unpacked(sink, stored)?.len();
     if left > 0 {
         tracing::info!(
-            "{left} of {} shards are left to other workers: the last one publishes",
-            stored.plan.shards.len()
+            "{left} of {} left to other workers: the last one publishes",
+            counted(stored.plan.shards.len() as u64, "shard")
         );
         return Ok(packed);
     }

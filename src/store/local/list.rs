@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result, reason};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::text::show;
 use crate::model::counters::Counters;
-use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::model::listing::{Dir, Listing, Problem, ProblemKind, is_hidden};
 use crate::model::sample::SourcePath;
 use crate::store::local::look::{LookedAt, Place, look_at};
 use crate::store::local::paths::is_of_the_data;
@@ -192,9 +192,7 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir, steps: &Steps) -> Entr
     while entries.to_look_at.len() < CHUNK_ENTRIES {
         match next() {
             None => return entries,
-            Some(Ok(entry)) if entry.file_name().as_bytes().starts_with(b".") => {
-                entries.hidden += 1
-            }
+            Some(Ok(entry)) if is_hidden(entry.file_name().as_bytes()) => entries.hidden += 1,
             Some(Ok(entry)) => entries.to_look_at.push(entry),
             Some(Err(error)) if is_of_the_data(&error) => {
                 entries

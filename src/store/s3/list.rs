@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
-use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::model::listing::{Dir, Listing, Problem, ProblemKind, is_hidden};
 use crate::model::sample::{SourcePath, Version};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
@@ -93,7 +93,7 @@ async fn directory(connection: &Connection, location: &Location, path: String) -
             if name.is_empty() {
                 continue;
             }
-            if name.starts_with('.') {
+            if is_hidden(name.as_bytes()) {
                 listed.hidden += 1;
             } else if !listed.dir.push(name.as_bytes(), size, &Version::ETag(tag)) {
                 return Err(Error::failed(format!(
@@ -111,7 +111,7 @@ async fn directory(connection: &Connection, location: &Location, path: String) -
                 listed
                     .problems
                     .push(Problem::new(ProblemKind::Special, path, what));
-            } else if name.starts_with('.') {
+            } else if is_hidden(name.as_bytes()) {
                 listed.hidden += 1;
             } else {
                 listed.below.push(format!("{path}{slash}{name}"));
