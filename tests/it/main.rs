@@ -46,6 +46,8 @@ mod cli;
 mod help;
 // What a verb says at its end.
 mod ends;
+// What a dry run says of time, requests, dollars and room.
+mod cost;
 // The manifest and its schema.
 mod manifest;
 // Which file may import what.

@@ -19,6 +19,23 @@ pub(crate) struct ReplaceArgs {
     pub(crate) replace: bool,
 }
 
+/// What a dry run does and says.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct DryRunArgs {
+    /// Print what would be done, and write nothing
+    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN")]
+    pub(crate) dry_run: bool,
+    /// In a dry run: what requests and storage cost, in dollars
+    ///
+    /// For example get=0.0004/1000,put=0.005/1000,list=0.005/1000,gb=0.023, where gb is a gigabyte for a month; a LIST costs a PUT unless said.
+    #[arg(long, value_name = "PRICES", env = "SHARDPACK_PRICE")]
+    pub(crate) price: Option<String>,
+    /// In a dry run: read N files, to say how long all will take
+    #[arg(long, value_name = "N", env = "SHARDPACK_PROBE")]
+    pub(crate) probe: Option<u64>,
+}
+
 /// Telling people how a run went.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]

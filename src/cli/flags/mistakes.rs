@@ -151,7 +151,7 @@ pub(crate) struct Typed {
     typed: Vec<String>,
     /// Flags that were set by the environment, and by which variable.
     variables: Vec<(String, String)>,
-    /// The command line without `--dry-run`, as a shell takes it, if that was on it.
+    /// The command line without `--dry-run` and what goes with it, as a shell takes it, if that was on it.
     pub(crate) for_real: Option<String>,
 }
 
@@ -222,8 +222,20 @@ fn for_real(words: &[OsString]) -> Option<String> {
     if !words.iter().any(is_dry) {
         return None;
     }
-    let rest = words.iter().skip(1).filter(|word| !is_dry(word));
-    let line = rest.map(|word| format!(" {}", quoted(word.as_bytes())));
+    let mut rest = Vec::new();
+    let mut words = words.iter().skip(1);
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        match text.split_once('=').map_or(&*text, |(flag, _)| flag) {
+            "--probe" | "--price" if text.contains('=') => {}
+            "--probe" | "--price" => _ = words.next(),
+            _ if is_dry(word) => {}
+            _ => rest.push(word),
+        }
+    }
+    let line = rest
+        .into_iter()
+        .map(|word| format!(" {}", quoted(word.as_bytes())));
     Some(line.fold("shardpack".to_owned(), |line, word| line + &word))
 }
 

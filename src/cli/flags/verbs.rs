@@ -49,9 +49,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) growth: GrowthArgs,
     #[command(flatten)]
     pub(crate) worker: WorkerArgs,
-    /// Print what would be done, and write nothing
-    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRunArgs,
     #[command(flatten)]
     pub(crate) page: ReportFlag,
     #[command(flatten)]
@@ -101,9 +100,8 @@ pub(crate) struct ConvertPlanArgs {
         help_heading = "Workers"
     )]
     pub(crate) out_changed: Option<OsString>,
-    /// Print what would be done, and write nothing
-    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRunArgs,
     #[command(flatten)]
     pub(crate) replace: ReplaceArgs,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 //! What was typed ([`flags`](crate::cli::flags)) comes in, values that no stage has to doubt go out.
 
 mod differences;
+mod estimate;
 mod listing;
 mod planning;
 mod recipe;
@@ -10,6 +11,7 @@ mod running;
 mod verbs;
 
 pub(crate) use differences::differences;
+pub(crate) use estimate::{Estimate, Price};
 pub(crate) use listing::{Listing, listing};
 pub(crate) use planning::{Files, Planning, columns, planning};
 pub(crate) use recipe::{

@@ -2,27 +2,20 @@
 
 use std::fmt::Write;
 
+use super::cost::cost;
 use super::decide::{Decided, Decision, SourceSince};
 use super::outline::write_outline;
 use super::summary::Summary;
 use crate::base::error::Result;
-use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
-use crate::cli::settings::Running;
+use crate::base::units::{bytes_text, classes, count_text, counted};
+use crate::cli::settings::{Estimate, Running};
 use crate::format::compress::CompressionCost as _;
 use crate::model::history::Changes;
 use crate::model::recipe::{Compression, Format};
 use crate::plan::draft::Draft;
 use crate::source::outline::Outline;
 use crate::source::samples::Notes;
-use crate::store::Source;
-
-/// Speeds that a dry run's estimate assumes: a local disk, and one request of an object store.
-const ASSUMED_BYTES_PER_SECOND: f64 = 500e6;
-
-const ASSUMED_LATENCY_SECONDS: f64 = 0.1;
-
-/// Bytes of one part of a multipart upload, for the estimate of requests.
-const ASSUMED_PART_BYTES: u64 = 16 << 20;
+use crate::store::{Sink, Source};
 
 /// Samples and bytes of source files that are compressed to see what it saves.
 const TRIED_SAMPLES: u64 = 64;
@@ -39,6 +32,8 @@ const NAMED: usize = 5;
 pub(super) fn describe(
     decided: &Decided,
     source: &dyn Source,
+    sink: &dyn Sink,
+    estimate: &Estimate,
     running: &Running,
 ) -> Result<Summary> {
     let Decided { decision, outline } = decided;
@@ -76,6 +71,7 @@ pub(super) fn describe(
         }
         Decision::New(draft, changes) => {
             let _ = write_description(&mut out, draft, outline, source);
+            out.push_str(&cost(draft, source, sink, estimate, running)?);
             if draft.plan.base.is_some() {
                 let _ = writeln!(out, "changes   {}", changes.text());
             }
@@ -212,8 +208,7 @@ fn write_description(
     }
     write_outline(out, outline);
     write_fields(out, draft)?;
-    write_left_out(out, draft.notes())?;
-    write_cost(out, draft, source)
+    write_left_out(out, draft.notes())
 }
 
 /// The fields besides the image.
@@ -269,30 +264,4 @@ fn write_left_out(out: &mut String, notes: &Notes) -> std::fmt::Result {
         )?;
     }
     Ok(())
-}
-
-/// The time and the requests that the work will take, by what is usual.
-fn write_cost(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {
-    let plan = &draft.plan;
-    let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
-    let files = plan.samples() + draft.notes().sidecars.values().sum::<u64>();
-    let parts: u64 = plan
-        .shards
-        .iter()
-        .map(|shard| shard.bytes.div_ceil(ASSUMED_PART_BYTES) + 2)
-        .sum();
-    writeln!(
-        out,
-        "time      about {} at 500 MB/s; {} if every open takes 100 ms ({} reads at once)",
-        seconds_text((source_bytes + plan.bytes()) as f64 / ASSUMED_BYTES_PER_SECOND),
-        seconds_text(files as f64 * ASSUMED_LATENCY_SECONDS / source.reads() as f64),
-        source.reads()
-    )?;
-    writeln!(
-        out,
-        "requests  {} reads; as an object store counts: {} GET, {} PUT in 16 MiB parts",
-        count_text(files),
-        count_text(files),
-        count_text(parts + plan.shards.len() as u64 + 5)
-    )
 }

@@ -3,6 +3,7 @@
 pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod convert;
+mod cost;
 mod decide;
 mod describe;
 mod emptied;
@@ -77,10 +78,11 @@ fn convert(args: &flags::ConvertArgs, running: &Running) -> Result<Summary> {
         &args.recipe,
         args.policy.on_error,
         &args.growth,
+        &args.dry,
     )?;
     let policy = settings::policy(&args.policy)?;
     let fan_out = settings::fan_out(&args.worker)?;
-    convert::run(&planning, policy, fan_out, args.dry_run, running)
+    convert::run(&planning, policy, fan_out, args.dry.dry_run, running)
 }
 
 fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
@@ -90,11 +92,12 @@ fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
         &args.recipe,
         args.on_error,
         &args.growth,
+        &args.dry,
     )?;
     plan::run(
         &planning,
         &settings::plan_outputs(args)?,
-        args.dry_run,
+        args.dry.dry_run,
         running,
     )
 }

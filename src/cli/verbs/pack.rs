@@ -1,5 +1,6 @@
 //! `pack`: write this worker's shards of the stored plan; those with a record are not touched.
 
+use super::cost::check_room;
 use super::next;
 use super::origin::planned_source;
 use super::publish::finish;
@@ -144,6 +145,7 @@ pub(crate) fn pack(
         stop: &running.stop,
         problems: running.problems.clone(),
     };
+    check_room(sink, &stored.plan, &todo)?;
     running.counters.begin(
         "pack",
         sum(&todo, |shard| shard.samples),

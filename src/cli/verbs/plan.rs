@@ -53,7 +53,8 @@ pub(crate) fn on(
     let source = open_source(planning, sink, running)?;
     let decided = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&decided, source.as_ref(), running);
+        let estimate = &planning.estimate;
+        return describe(&decided, source.as_ref(), sink, estimate, running);
     }
     sink.sweep()?;
     let Decided { decision, outline } = decided;
