@@ -279,13 +279,14 @@ fn hidden_and_odd_files_are_counted() {
         .file(".DS_Store", "x")
         .file("cat/._0000.jpg", "x")
         .file(".git/config", "x")
-        .file("cat/Thumbs.db", "x");
+        .file("cat/Thumbs.db", "x")
+        .file("cat/notes.db", "x");
     data.convert_to(&data.fresh(), &["--dry-run"])
         .exits(0)
         .says(&[
-            "3 hidden files and directories",
+            "4 hidden files and directories",
             "1 file, neither",
-            "cat/Thumbs.db",
+            "cat/notes.db",
         ]);
     assert_eq!(data.convert(&[]).manifest()["samples"], 2);
 }
