@@ -24,7 +24,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the release binary, target/release/shardpack
-	cargo build --release
+	SHARDPACK_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null) cargo build --release
 
 # The demo, the tests and a plain `cargo build` share what is compiled here.
 programs:

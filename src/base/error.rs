@@ -163,6 +163,16 @@ impl Error {
         self
     }
 
+    /// The same error with more said at its end.
+    pub(crate) fn and(&self, more: &str) -> Self {
+        Self {
+            kind: self.kind,
+            what: format!("{}{more}", self.what),
+            source: None,
+            absent: self.absent,
+        }
+    }
+
     /// Says that the whole place is not there: a directory or bucket, not something in it.
     #[must_use]
     pub(crate) fn of_absent_place(mut self) -> Self {

@@ -23,20 +23,40 @@ pub(crate) fn show(bytes: &[u8]) -> String {
     out
 }
 
+/// A word as a shell takes it, to be pasted into a command line.
+pub(crate) fn quoted(word: impl AsRef<[u8]>) -> String {
+    let word = word.as_ref();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:=@,+%".contains(byte);
+    if !word.is_empty() && word.iter().all(plain) {
+        return show(word);
+    }
+    match std::str::from_utf8(word) {
+        Ok(text) if !text.contains(char::is_control) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        // Bash, ksh and zsh take bytes so.
+        _ => {
+            let mut out = "$'".to_owned();
+            for chunk in word.utf8_chunks() {
+                for c in chunk.valid().chars() {
+                    match c {
+                        '\'' | '\\' => out.extend(['\\', c]),
+                        c => out.push_str(&show(c.encode_utf8(&mut [0; 4]).as_bytes())),
+                    }
+                }
+                out.push_str(&show(chunk.invalid()));
+            }
+            out.push('\'');
+            out
+        }
+    }
+}
+
 /// The first so many of some words, with a sign that there are more.
 pub(crate) fn first_of(words: impl ExactSizeIterator<Item = String>, most: usize) -> String {
     let more = if words.len() > most { ", …" } else { "" };
     let words: Vec<String> = words.take(most).collect();
     format!("{}{more}", words.join(", "))
-}
-
-/// A word as a shell takes it.
-pub(crate) fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// Lower-case hexadecimal digits of `bytes`.
@@ -66,15 +86,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_quoted_where_a_shell_would_take_it_apart() {
-        for (word, shown) in [
-            ("s3://bucket/a-b_c.tar", "s3://bucket/a-b_c.tar"),
-            ("it's", r"'it'\''s'"),
-            ("a b", "'a b'"),
-            ("$HOME", "'$HOME'"),
-            ("", "''"),
+    fn a_quoted_word_is_one_word_for_a_shell() {
+        for word in [
+            "plain/a-b_c.jpg",
+            "s3://bucket/x",
+            "two words",
+            "it's",
+            "$HOME*",
+            "",
+            "a\nb'c\\d",
+            "ö",
         ] {
-            assert_eq!(shell_word(word), shown);
+            let line = format!("printf %s {}", quoted(word));
+            let shell = std::process::Command::new("bash")
+                .args(["-c", &line])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8_lossy(&shell.stdout), word, "{line}");
         }
+        assert_eq!(quoted("s3://bucket/x"), "s3://bucket/x");
+        assert_eq!(quoted(b"caf\xe9"), r"$'caf\xe9'");
     }
 }

@@ -127,6 +127,27 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// A size as it is typed, to the byte: `1GB`, `64MiB`, `4097`.
+pub(crate) fn exact_bytes(bytes: u64) -> String {
+    let units = [
+        ("TB", 1_000_000_000_000),
+        ("TiB", 1 << 40),
+        ("GB", 1_000_000_000),
+        ("GiB", 1 << 30),
+        ("MB", 1_000_000),
+        ("MiB", 1 << 20),
+        ("kB", 1000),
+        ("KiB", 1 << 10),
+    ];
+    let unit = units
+        .iter()
+        .find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    match unit {
+        Some((name, unit)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
 /// A count with thousands set apart.
 pub(crate) fn count_text(count: u64) -> String {
     let digits = count.to_string();
@@ -239,6 +260,9 @@ mod tests {
         assert_eq!(bytes_text(1_005_000), "1.00 MB");
         assert_eq!(bytes_text(999_600), "1.00 MB");
         assert_eq!(bytes_text(147_900_000_000), "148 GB");
+        for text in ["1GB", "60kB", "64MiB", "1500MB", "4097", "0", "3TiB"] {
+            assert_eq!(exact_bytes(parse_bytes(text).unwrap()), text);
+        }
         assert_eq!(count_text(1_281_167), "1,281,167");
         assert_eq!(count_text(12), "12");
         assert_eq!(counted(1, "shard"), "1 shard");

@@ -10,18 +10,28 @@ use crate::base::unique;
 
 /// Writes a file whole, with the directory it is to be in: who opens it sees all of it, or what was there before. `flag` is for messages.
 pub(crate) fn write(flag: &str, path: &Path, content: &[u8]) -> Result<()> {
+    write_by(flag, path, |out| out.write_all(content))
+}
+
+/// The same for content that `work` writes, which is called again where a file cannot be replaced but written to. An error of ours that it
+/// gives stays what it is.
+pub(crate) fn write_by(
+    flag: &str,
+    path: &Path,
+    mut work: impl FnMut(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
     let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     directory
         .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| replace(path, content))
+        .and_then(|()| replace(path, &mut work))
         .map_err(|error| Error::io(format!("{flag} {}", path.display()), error))
 }
 
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     // A pipe or a device is written to, not replaced, and so is what a link leads to.
     let plain = fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
     let Some(name) = path.file_name().filter(|_| plain) else {
-        return fs::write(path, content);
+        return work(&mut fs::File::create(path)?);
     };
     let made = unique::make(|random| {
         let mut partial = OsString::from(".");
@@ -31,9 +41,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         Ok((fs::File::create_new(&partial)?, partial))
     });
     let replaced = made.and_then(|(mut file, partial)| {
-        let replaced = file
-            .write_all(content)
-            .and_then(|()| fs::rename(&partial, path));
+        let replaced = work(&mut file).and_then(|()| fs::rename(&partial, path));
         if replaced.is_err() {
             let _ = fs::remove_file(&partial);
         }
@@ -43,7 +51,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     match error.kind() {
         // A single file that is mounted into a container, or one in a directory of somebody else.
         ErrorKind::ResourceBusy | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            fs::write(path, content)
+            work(&mut fs::File::create(path)?)
         }
         _ => Err(error),
     }

@@ -5,8 +5,10 @@
 
 pub(crate) mod file;
 pub(crate) mod flags;
+pub(crate) mod pace;
 pub(crate) mod progress;
 pub(crate) mod run;
 pub(crate) mod scheduler;
 pub(crate) mod settings;
+pub(crate) mod terminal;
 pub(crate) mod verbs;

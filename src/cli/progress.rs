@@ -8,21 +8,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use crate::base::units::{bytes_text, count_text, seconds_text};
 use crate::cli::file;
+use crate::cli::pace::{Figures, Pace};
+use crate::cli::terminal::{columns, has_colours};
 use crate::model::counters::{Counters, LOOK_INTERVAL};
 
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two writes of the scheduler's file, which Argo reads as often.
 const FILE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The bar that is on the terminal now.
-static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// On fewer columns than this there is no room for a bar.
+const WIDE: usize = 70;
+/// Columns of the bar itself.
+const BAR_COLUMNS: usize = 20;
 
-fn bar_now() -> MutexGuard<'static, Option<ProgressBar>> {
-    BAR.lock().unwrap_or_else(PoisonError::into_inner)
+/// The line that is on the terminal now.
+static SCREEN: Mutex<Option<Screen>> = Mutex::new(None);
+
+fn screen() -> MutexGuard<'static, Option<Screen>> {
+    SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A line of a terminal that is drawn over and over, always the last one.
+#[derive(Debug, Default)]
+struct Screen {
+    /// What is there, with colours.
+    text: String,
+    /// How many columns that takes.
+    length: usize,
+}
+
+impl Screen {
+    /// What takes the line away again. On a terminal that became smaller it is several.
+    fn erasing(&self) -> String {
+        let more = self.length.saturating_sub(1) / columns().max(1);
+        format!("\r\x1b[K{}", "\x1b[A\x1b[K".repeat(more))
+    }
+
+    fn draw(&mut self, text: String, length: usize) {
+        let drawn = format!("{}{text}", self.erasing());
+        (self.text, self.length) = (text, length);
+        let _ = io::stderr().write_all(drawn.as_bytes());
+    }
+}
+
+/// Leaves the terminal to what is said at the end.
+pub(crate) fn leave() {
+    if let Some(last) = screen().take() {
+        let _ = io::stderr().write_all(last.erasing().as_bytes());
+    }
 }
 
 /// Stderr as log lines are written to it: above the bar, if there is one, which would be left behind in pieces otherwise.
@@ -30,8 +64,11 @@ pub(crate) struct AboveBar;
 
 impl Write for AboveBar {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &*bar_now() {
-            Some(bar) => bar.suspend(|| io::stderr().write(bytes)),
+        match &*screen() {
+            Some(screen) => {
+                let line = [screen.erasing().as_bytes(), bytes, screen.text.as_bytes()].concat();
+                io::stderr().write_all(&line).map(|()| bytes.len())
+            }
             None => io::stderr().write(bytes),
         }
     }
@@ -48,6 +85,8 @@ pub(crate) enum Show {
     Bar,
     /// A line every ten seconds.
     Log,
+    /// The same as JSON.
+    LogJson,
     /// Nothing.
     None,
 }
@@ -63,14 +102,14 @@ impl Reporter {
     /// Starts showing. The file, if one is named, gets a line `N/M` every three seconds and at the end: bytes done, of how many.
     pub(crate) fn start(show: Show, counters: &Arc<Counters>, file: Option<PathBuf>) -> Self {
         let [ended, done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        counters.log_shards(show == Show::Log);
+        counters.log_shards(matches!(show, Show::Log | Show::LogJson));
         let (counters, end, whole) = (Arc::clone(counters), Arc::clone(&ended), Arc::clone(&done));
         let work = move || {
-            let mut view = View::new(show);
+            let (mut view, mut pace) = (View::new(show), Pace::default());
             let mut told = file.map(SchedulerFile::new);
             while !end.load(Ordering::Relaxed) {
                 counters.remember();
-                view.show(&counters);
+                view.show(&counters, &mut pace);
                 if let Some(told) = &mut told {
                     told.tell(&counters, false);
                 }
@@ -147,15 +186,8 @@ impl SchedulerFile {
 
 /// Where a person sees progress.
 enum View {
-    Bar {
-        bar: ProgressBar,
-        rate: Rate,
-        stage: String,
-    },
-    Lines {
-        rate: Rate,
-        last: Instant,
-    },
+    Bar,
+    Lines { json: bool, last: Instant },
     None,
 }
 
@@ -163,65 +195,80 @@ impl View {
     fn new(show: Show) -> Self {
         match show {
             Show::Bar => {
-                let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-                let style = ProgressStyle::with_template(
-                    "{prefix:>8} {wide_bar:.cyan/dim} {percent:>3}%  {msg}",
-                );
-                bar.set_style(
-                    style
-                        .unwrap_or_else(|_| ProgressStyle::default_bar())
-                        .progress_chars("━━─"),
-                );
-                *bar_now() = Some(bar.clone());
-                Self::Bar {
-                    bar,
-                    rate: Rate::default(),
-                    stage: String::new(),
-                }
+                *screen() = Some(Screen::default());
+                Self::Bar
             }
-            Show::Log => Self::Lines {
-                rate: Rate::default(),
+            Show::Log | Show::LogJson => Self::Lines {
+                json: show == Show::LogJson,
                 last: Instant::now(),
             },
             Show::None => Self::None,
         }
     }
 
-    fn show(&mut self, counters: &Counters) {
+    fn show(&mut self, counters: &Counters, pace: &mut Pace) {
+        let figures = pace.look(counters);
         match self {
-            Self::Bar { bar, rate, stage } => {
-                let now = counters.stage();
-                if now != *stage {
-                    *rate = Rate::default();
-                    bar.set_prefix(now.clone());
-                    *stage = now;
+            Self::Bar => {
+                // Whoever ends the run may have left the terminal already.
+                if let Some(screen) = &mut *screen() {
+                    let (text, length) = bar(&figures, columns(), has_colours());
+                    screen.draw(text, length);
                 }
-                bar.set_length(counters.counts().all_bytes.max(1));
-                // While a source is listed nobody knows how much there is to read.
-                let known = counters.counts().all_bytes > 0;
-                bar.set_position(if known { counters.bytes() } else { 0 });
-                bar.set_message(rate.message(counters));
             }
-            Self::Lines { rate, last } if last.elapsed() >= LINE_INTERVAL => {
+            Self::Lines { json, last } if last.elapsed() >= LINE_INTERVAL => {
                 *last = Instant::now();
-                line(counters, rate);
+                match json {
+                    true => line(counters, &figures),
+                    false => tracing::info!("{}", figures.line()),
+                }
             }
             Self::Lines { .. } | Self::None => {}
         }
     }
 
     fn end(&self) {
-        if let Self::Bar { bar, .. } = self {
-            bar.finish_and_clear();
-            *bar_now() = None;
+        if let Self::Bar = self {
+            leave();
         }
     }
 }
 
-fn line(counters: &Counters, rate: &mut Rate) {
+/// A line about a stage for a terminal of so many columns, and how many it takes.
+fn bar(figures: &Figures, columns: usize, colours: bool) -> (String, usize) {
+    let wide = columns >= WIDE;
+    let mut start = match wide {
+        true => format!("{:>8}  ", figures.stage),
+        false => format!("{}  ", figures.stage),
+    };
+    let mut length = start.chars().count();
+    if let Some(done) = figures.done {
+        let percent = figures.percent().unwrap_or_default();
+        if wide {
+            let full = (done * BAR_COLUMNS as f64) as usize;
+            let (done, rest) = ("━".repeat(full), "─".repeat(BAR_COLUMNS - full));
+            start.push_str(&match colours {
+                true => format!("\x1b[36m{done}\x1b[0m\x1b[2m{rest}\x1b[0m "),
+                false => format!("{done}{rest} "),
+            });
+            length += BAR_COLUMNS + 1;
+        }
+        let percent = format!("{percent:>3}%  ");
+        length += percent.chars().count();
+        start.push_str(&percent);
+    }
+    // The last column stays free: some terminals begin a new line when it is written.
+    let message = figures.within(columns.saturating_sub(length + 1));
+    length += message.chars().count();
+    (start + &message, length)
+}
+
+/// The figures for programs.
+fn line(counters: &Counters, figures: &Figures) {
     let counts = counters.counts();
     tracing::info!(
-        stage = counters.stage(),
+        stage = figures.stage,
+        percent = figures.percent(),
         samples = counts.samples,
         of_samples = counts.all_samples,
         bytes = counts.bytes,
@@ -229,91 +276,45 @@ fn line(counters: &Counters, rate: &mut Rate) {
         shards = counts.shards,
         of_shards = counts.all_shards,
         skipped = counts.skipped,
-        bytes_per_second = rate.now(counters) as u64,
+        bytes_per_second = figures.bytes_per_second as u64,
+        samples_per_second = figures.samples_per_second as u64,
+        seconds = figures.seconds as u64,
+        seconds_left = figures.left.map(|left| left as u64),
         listed = counts.listed,
+        directories = counts.directories,
         reads_allowed = counts.reads,
         retries = counts.retries,
         "progress"
     );
 }
 
-/// Speed over the last seconds.
-struct Rate {
-    at: Instant,
-    bytes: u64,
-    smooth: f64,
-}
-
-impl Default for Rate {
-    fn default() -> Self {
-        Self {
-            at: Instant::now(),
-            bytes: 0,
-            smooth: 0.0,
-        }
-    }
-}
-
-impl Rate {
-    fn now(&mut self, counters: &Counters) -> f64 {
-        let seconds = self.at.elapsed().as_secs_f64();
-        let bytes = counters.bytes();
-        if seconds > 0.05 {
-            let rate = bytes.saturating_sub(self.bytes) as f64 / seconds;
-            // About three seconds of memory, whatever the interval.
-            let weight = if self.smooth == 0.0 {
-                1.0
-            } else {
-                (seconds / 3.0).min(1.0)
-            };
-            self.smooth += (rate - self.smooth) * weight;
-            self.at = Instant::now();
-            self.bytes = bytes;
-        }
-        self.smooth
-    }
-
-    fn message(&mut self, counters: &Counters) -> String {
-        let counts = counters.counts();
-        let rate = self.now(counters);
-        let left = counts.all_bytes.saturating_sub(counters.bytes());
-        let eta = if rate > 0.0 {
-            seconds_text(left as f64 / rate)
-        } else {
-            "-".to_owned()
-        };
-        if counts.all_samples == 0 && counts.listed > 0 {
-            return format!(
-                "{} files listed  {} read",
-                count_text(counts.listed),
-                bytes_text(counts.bytes)
-            );
-        }
-        let mut message = format!(
-            "{}/{} samples  {}/s  {}/{} shards  ETA {eta}",
-            count_text(counts.samples),
-            count_text(counts.all_samples),
-            bytes_text(rate as u64),
-            counts.shards,
-            counts.all_shards,
-        );
-        for (count, what) in [
-            (counts.reads, "reads"),
-            (counts.retries, "retries"),
-            (counts.skipped, "skipped"),
-            (counts.refused, "bad"),
-        ] {
-            if count > 0 {
-                message.push_str(&format!("  {count} {what}"));
-            }
-        }
-        message
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bar_fits_its_terminal_and_is_left_out_where_there_is_no_room() {
+        let counters = Counters::default();
+        counters.begin("pack", 900, 100_000_000, 8);
+        for _ in 0..391 {
+            counters.sample(110_000);
+        }
+        let figures = Pace::default().look(&counters);
+        let (wide, length) = bar(&figures, 120, false);
+        assert!(
+            wide.starts_with("    pack  ━━━━━━━━────────────  43%  391/900 samples"),
+            "{wide}"
+        );
+        assert_eq!(wide.chars().count(), length);
+        let (narrow, _) = bar(&figures, 40, false);
+        assert!(narrow.starts_with("pack   43%  "), "{narrow}");
+        let (coloured, of_coloured) = bar(&figures, 120, true);
+        assert!(coloured.contains("\x1b[36m"));
+        assert_eq!(of_coloured, length);
+        for columns in 20..200 {
+            assert!(bar(&figures, columns, false).1 < columns);
+        }
+    }
 
     #[test]
     fn a_schedulers_file_never_tells_more_than_there_is() {

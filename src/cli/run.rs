@@ -1,16 +1,18 @@
 //! One run of the program: arguments parsed, the verb called, its error told, its summary written, the exit code given.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracing_subscriber::fmt::time::FormatTime;
+
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::cli::flags::{self as cli, Page, Verb};
-use crate::cli::progress::{AboveBar, Reporter, Show};
+use crate::cli::flags::{self as cli, Page, Typed, Verb};
+use crate::cli::progress::{AboveBar, Reporter, Show, leave};
 use crate::cli::settings;
-use crate::cli::settings::Running;
+use crate::cli::settings::{Running, SummaryPlace};
+use crate::cli::terminal::has_colours;
 use crate::cli::verbs;
 use crate::cli::verbs::outline::OUTLINE;
 use crate::cli::verbs::summary::Summary;
@@ -21,19 +23,22 @@ use crate::model::problems::Problems;
 /// Parses the process's arguments, runs the verb, and gives the exit code.
 pub fn main() -> u8 {
     match cli::parse() {
-        Ok(cli) => run(&cli.verb),
+        Ok((cli, typed)) => run(&cli.verb, typed),
         Err(code) => code,
     }
 }
 
 /// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
-fn run(verb: &Verb) -> u8 {
+fn run(verb: &Verb, typed: Typed) -> u8 {
     let args = verb.common();
     let show = how_to_show(args);
     log_to_stderr(args, show);
     let counters = Arc::new(Counters::default());
     let stop = Stop::default();
-    let running = settings::running(args, &counters, &stop);
+    let running = settings::running(args, &counters, &stop).map(|running| Running {
+        for_real: typed.for_real.clone(),
+        ..running
+    });
     let end = Arc::new(End {
         verb: verb.name(),
         started: Instant::now(),
@@ -50,7 +55,9 @@ fn run(verb: &Verb) -> u8 {
         counters: Arc::clone(&counters),
         log: args.log,
         quiet: args.quiet,
-        summary: args.summary.as_ref().map(PathBuf::from),
+        summary: settings::summary(args),
+        json: args.json && !verb.fills_stdout(),
+        typed,
         page: verb.page(),
         told: Mutex::new(false),
     });
@@ -63,6 +70,7 @@ fn run(verb: &Verb) -> u8 {
         Err(error) => (None, Err(error)),
         Ok(running) => {
             let result = watched.and_then(|()| {
+                settings::check_stdout(verb)?;
                 let reporter = Reporter::start(show, &counters, settings::progress_file());
                 let result = verbs::run(verb, &running);
                 reporter.end(result.is_ok());
@@ -77,10 +85,14 @@ fn run(verb: &Verb) -> u8 {
 /// Where progress is shown.
 fn how_to_show(args: &cli::CommonArgs) -> Show {
     let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
+    let lines = match args.log {
+        cli::Log::Text => Show::Log,
+        cli::Log::Json => Show::LogJson,
+    };
     match args.progress {
         _ if args.quiet => Show::None,
         cli::Progress::Auto if bar => Show::Bar,
-        cli::Progress::Auto | cli::Progress::Log => Show::Log,
+        cli::Progress::Auto | cli::Progress::Log => lines,
         cli::Progress::Bar => Show::Bar,
         cli::Progress::None => Show::None,
     }
@@ -96,7 +108,10 @@ struct End {
     counters: Arc<Counters>,
     log: cli::Log,
     quiet: bool,
-    summary: Option<PathBuf>,
+    summary: Option<SummaryPlace>,
+    /// Whether the result is printed as JSON.
+    json: bool,
+    typed: Typed,
     page: Option<Page>,
     /// Whether a thread has told how the run ended; held by the one that is at it. Nobody tells a second time.
     told: Mutex<bool>,
@@ -131,6 +146,12 @@ impl End {
     }
 
     fn failed(&self, error: &Error) -> Summary {
+        leave();
+        let origin = match error.kind() {
+            Kind::Usage | Kind::Conflict => self.typed.origin(&error.to_string()),
+            _ => String::new(),
+        };
+        let error = &error.and(&origin);
         tell(error, self.log);
         Summary {
             exit_code: error.kind().exit_code(),
@@ -145,12 +166,19 @@ impl End {
         summary.setup.clone_from(&self.setup);
         let code = summary.exit_code;
         // Damage is told even to those who want errors only.
-        if !self.quiet || code != 0 {
-            summary.print();
-        }
+        let quiet = self.quiet && code == 0;
+        let printed = match &self.summary {
+            Some(SummaryPlace::Stdout) => summary.print_json(),
+            _ if quiet => Ok(()),
+            _ => summary.print(self.json),
+        };
         let told = [
+            Some(printed),
             self.problems.as_ref().map(Problems::end),
-            self.summary.as_ref().map(|path| summary.write(path)),
+            match &self.summary {
+                Some(SummaryPlace::File(path)) => Some(summary.write(path)),
+                Some(SummaryPlace::Stdout) | None => None,
+            },
             self.page
                 .as_ref()
                 .map(|page| verbs::report::write(&page.path, &summary, &page.destination, running)),
@@ -178,13 +206,13 @@ fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
     let level = match show {
         _ if args.quiet => LevelFilter::ERROR,
         _ if args.verbose => LevelFilter::DEBUG,
-        Show::Log => LevelFilter::INFO,
+        Show::Log | Show::LogJson => LevelFilter::INFO,
         Show::Bar | Show::None => LevelFilter::WARN,
     };
     let outline = match show {
         _ if args.quiet => LevelFilter::ERROR,
         Show::None => level,
-        Show::Bar | Show::Log => LevelFilter::INFO,
+        Show::Bar | Show::Log | Show::LogJson => LevelFilter::INFO,
     };
     // Libraries log requests, and some of those hold secrets: only our own words are let out.
     let ours = Targets::new()
@@ -198,16 +226,37 @@ fn log_to_stderr(args: &cli::CommonArgs, show: Show) {
         cli::Log::Json => tracing_subscriber::registry()
             .with(lines.json().flatten_event(true).with_filter(ours))
             .try_init(),
-        cli::Log::Text => tracing_subscriber::registry()
+        // Beside a bar somebody looks on.
+        cli::Log::Text if show == Show::Bar => tracing_subscriber::registry()
             .with(lines.with_ansi(false).without_time().with_filter(ours))
             .try_init(),
+        cli::Log::Text => tracing_subscriber::registry()
+            .with(lines.with_ansi(false).with_timer(Now).with_filter(ours))
+            .try_init(),
     };
+}
+
+/// The time of a log line, in UTC and whole seconds.
+struct Now;
+
+impl FormatTime for Now {
+    fn format_time(
+        &self,
+        out: &mut tracing_subscriber::fmt::format::Writer<'_>,
+    ) -> std::fmt::Result {
+        out.write_str(&settings::now())
+    }
 }
 
 fn tell(error: &Error, log: cli::Log) {
     match log {
         cli::Log::Text => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            // As the command line's own errors are coloured.
+            let word = match has_colours() {
+                true => "\x1b[1m\x1b[31merror:\x1b[0m",
+                false => "error:",
+            };
+            let _ = writeln!(std::io::stderr(), "{word} {error}");
         }
         cli::Log::Json => tracing::error!(exit_code = error.kind().exit_code(), "{error}"),
     }

@@ -1,6 +1,7 @@
 //! Finds every published sample in the source, by the lists of samples of the plans that the published shards were made under.
 //!
-//! Nothing else is read: a sample is as it was if its files have the sizes and versions that its plan says.
+//! A sample is as it was if its files have the sizes and versions that its plan says, and nothing else is read then. Where only the versions
+//! are others, the contents say it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::grow::removals::Removals;
+use crate::grow::touched::{Contents, Suspects, looks_touched};
+use crate::model::counters::Counters;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::offenders::Shortlist;
 use crate::model::problems::Problems;
@@ -17,15 +20,17 @@ use crate::plan::order::Ordered;
 use crate::state::claims::plans;
 use crate::state::plans::Stored;
 use crate::state::samples::{each_sample, list_bytes};
-use crate::store::{Sink, at_once};
+use crate::store::{Sink, Source, at_once};
 
 /// What became of a published sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SampleChange {
     /// Its files are as they were packed.
     Same,
-    /// They have other sizes or versions.
+    /// They have other sizes, or are known to have other contents.
     Changed,
+    /// They have other versions only: whether they changed, their contents say.
+    Touched,
     /// They are not in the source any more.
     Gone,
 }
@@ -37,6 +42,8 @@ pub(super) struct ShardChanges {
     pub(super) present: Vec<u32>,
     /// How many of these are not as they were packed.
     pub(super) changed: u64,
+    /// Numbers of those whose contents were, or are to be, compared.
+    pub(super) touched: Vec<u32>,
     /// How many samples of the shard are not in the source any more.
     pub(super) gone: u64,
 }
@@ -57,6 +64,8 @@ pub(super) struct SourceChanges {
     pub(super) changed: Shortlist<SourcePath>,
     /// What is not in the source any more.
     pub(super) removals: Removals,
+    /// Samples whose files were touched or copied, and have the contents that were packed.
+    pub(super) touched: u64,
 }
 
 /// Where the list of samples of a shard is: the plan that has it, and the shard's number in that plan.
@@ -94,6 +103,15 @@ impl<'s> SampleLists<'s> {
     }
 }
 
+/// How the source is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    /// The source.
+    pub(crate) source: &'a dyn Source,
+    /// Counts what is read.
+    pub(crate) counters: &'a Counters,
+}
+
 /// A source that lists of samples of a destination are compared with.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
@@ -103,6 +121,8 @@ pub(super) struct Comparison<'a> {
     pub(super) ordered: &'a Ordered,
     /// Bytes that the whole run may hold.
     pub(super) memory_bytes: u64,
+    /// How the source is read, where its listing does not say enough.
+    pub(super) reading: Reading<'a>,
     /// Says when to stop.
     pub(super) stop: &'a Stop,
 }
@@ -146,10 +166,54 @@ impl Comparison<'_> {
             Ok(shard)
         })?;
         let changes = changes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(SourceChanges {
+        let mut changes = SourceChanges {
             shards: by_shard,
             ..changes
-        })
+        };
+        self.compare_contents(&shards, &mut changes, problems)?;
+        Ok(changes)
+    }
+
+    /// Reads what was touched, and takes note of what changed of it.
+    fn compare_contents(
+        &self,
+        shards: &[(&str, &ShardEntry)],
+        changes: &mut SourceChanges,
+        problems: &Problems,
+    ) -> Result<()> {
+        let suspects: Vec<Suspects<'_>> = shards
+            .iter()
+            .zip(&changes.shards)
+            .filter(|(_, changes)| !changes.touched.is_empty())
+            .map(|((_, shard), changes)| Suspects {
+                shard,
+                samples: &changes.touched,
+            })
+            .collect();
+        let changed = Contents {
+            sink: self.sink,
+            source: self.reading.source,
+            ordered: self.ordered,
+            memory_bytes: self.memory_bytes,
+            counters: self.reading.counters,
+            stop: self.stop,
+        }
+        .changed(&suspects)?;
+        let mut changed = changed.into_iter();
+        for ((split, _), of_shard) in shards.iter().zip(&mut changes.shards) {
+            if of_shard.touched.is_empty() {
+                continue;
+            }
+            let others = changed.next().unwrap_or_default();
+            of_shard.changed += others.len() as u64;
+            changes.touched += (of_shard.touched.len() - others.len()) as u64;
+            for number in others {
+                let path = self.ordered.sample(number).path();
+                problems.tell("changed", &path, split);
+                changes.changed.push(path);
+            }
+        }
+        Ok(())
     }
 
     /// Whether all samples of a plan are as they were when it was made.
@@ -160,7 +224,8 @@ impl Comparison<'_> {
             self.stop.check()?;
             let split = &plan.plan.shards[shard].split;
             let changes = self.with_list(SampleList { plan, shard }, split, &mut |_, _| {})?;
-            Ok(!changes.is_any())
+            // Packers refuse a file of another version than was planned.
+            Ok(!changes.is_any() && changes.touched.is_empty())
         })?;
         Ok(same.into_iter().all(|same| same))
     }
@@ -187,9 +252,18 @@ impl Comparison<'_> {
             changes.present.extend(number);
             let change = match number {
                 None => SampleChange::Gone,
-                Some(number) if ordered.sample(number) == sample => SampleChange::Same,
-                Some(_) => SampleChange::Changed,
+                Some(number) => {
+                    let now = ordered.sample(number);
+                    match now == sample {
+                        true => SampleChange::Same,
+                        false if looks_touched(&sample, &now) => SampleChange::Touched,
+                        false => SampleChange::Changed,
+                    }
+                }
             };
+            if change == SampleChange::Touched {
+                changes.touched.extend(number);
+            }
             changes.gone += u64::from(change == SampleChange::Gone);
             changes.changed += u64::from(change == SampleChange::Changed);
             visit(&sample, change);
@@ -204,7 +278,7 @@ impl SourceChanges {
         self.removals
             .count(split, sample, change == SampleChange::Gone);
         match change {
-            SampleChange::Same => {}
+            SampleChange::Same | SampleChange::Touched => {}
             SampleChange::Changed => {
                 problems.tell("changed", &sample.path(), split);
                 self.changed.push(sample.path());

@@ -1,7 +1,7 @@
 //! What a source that grew or changed since it was published comes to: nothing, or the plan that is packed next.
 //!
-//! The listing is compared with what the plans of the published shards say of every sample: nothing else is read, and what did not change
-//! is not written again. Classes keep their numbers, and a name that was ever planned is not used a second time.
+//! The listing is compared with what the plans of the published shards say of every sample, and files that look touched with the checksums
+//! of what was packed: nothing else is read, and what did not change is not written again. Classes keep their numbers, and a name that was ever planned is not used a second time.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,8 @@ use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
 use crate::base::units::{count_text, counted};
 use crate::grow::compare::{Comparison, SourceChanges, shrunk_splits};
+
+pub(crate) use crate::grow::compare::Reading;
 use crate::grow::numbering::{free_numbers, planned_numbers};
 use crate::grow::places::check_fields;
 use crate::grow::shards::{ShardChoice, cuts};
@@ -37,6 +39,8 @@ pub(crate) enum NextGeneration {
 pub(crate) struct Published<'a> {
     /// The dataset.
     pub sink: &'a dyn Sink,
+    /// How the source is read, where its listing does not say enough.
+    pub reading: Reading<'a>,
     /// What is published of it.
     pub manifest: &'a Manifest,
     /// The plan that was claimed last, whether it was published or not.
@@ -59,7 +63,12 @@ pub(crate) fn grow(
     memory: u64,
     stop: &Stop,
 ) -> Result<NextGeneration> {
-    let Published { sink, manifest, .. } = published;
+    let Published {
+        sink,
+        manifest,
+        reading,
+        ..
+    } = published;
     check_fields(sink, manifest, &ordered, &new_classes, growth)?;
     let found = match growth.full {
         true => shrunk_splits(manifest, &ordered),
@@ -69,6 +78,7 @@ pub(crate) fn grow(
                 sink,
                 ordered: &ordered,
                 memory_bytes: memory,
+                reading,
                 stop,
             };
             comparison.with_published(manifest, problems)?
@@ -77,6 +87,7 @@ pub(crate) fn grow(
     let changes = Changes {
         new_classes,
         changed: found.shards.iter().map(|shard| shard.changed).sum(),
+        touched: found.touched,
         deleted: found.shards.iter().map(|shard| shard.gone).sum(),
         ..Changes::default()
     };
@@ -134,6 +145,7 @@ fn next_plan(
         sink,
         manifest,
         newest,
+        ..
     } = published;
     let generation = newest.generation + 1;
     let samples = ordered.len();
@@ -185,12 +197,14 @@ pub(crate) fn still_holds(
     stored: &Stored,
     ordered: &Ordered,
     memory: u64,
+    reading: Reading<'_>,
     stop: &Stop,
 ) -> Result<bool> {
     let comparison = Comparison {
         sink,
         ordered,
         memory_bytes: memory,
+        reading,
         stop,
     };
     comparison.is_as_planned(stored)

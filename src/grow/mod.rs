@@ -10,3 +10,4 @@ pub(crate) mod options;
 mod places;
 pub(crate) mod removals;
 mod shards;
+mod touched;

@@ -45,6 +45,7 @@ pub(crate) struct Counters {
     all_bytes: AtomicU64,
     all_shards: AtomicU64,
     listed: AtomicU64,
+    directories: AtomicU64,
     retries: AtomicU64,
     push_backs: AtomicU64,
     hedges: AtomicU64,
@@ -74,6 +75,8 @@ pub(crate) struct Counts {
     pub refused: u64,
     /// Files listed.
     pub listed: u64,
+    /// Directories they are in, where a listing goes by directories.
+    pub directories: u64,
     /// Network reads that may be in flight.
     pub reads: u64,
     /// Requests made again.
@@ -94,6 +97,7 @@ impl Counters {
             skipped: load(&self.skipped),
             refused: load(&self.refused),
             listed: load(&self.listed),
+            directories: load(&self.directories),
             reads: load(&self.reads),
             retries: load(&self.retries),
         }
@@ -216,6 +220,11 @@ impl Counters {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// So many samples are done, whose bytes are counted as they are read, or not read.
+    pub(crate) fn samples(&self, samples: u64) {
+        self.samples.fetch_add(samples, Ordering::Relaxed);
+    }
+
     /// Bytes were read, of no sample in particular.
     pub(crate) fn read(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -242,6 +251,11 @@ impl Counters {
     /// So many files were listed.
     pub(crate) fn listed(&self, files: u64) {
         self.listed.fetch_add(files, Ordering::Relaxed);
+    }
+
+    /// One more directory is listed.
+    pub(crate) fn directory(&self) {
+        self.directories.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request is made again.
@@ -272,11 +286,6 @@ impl Counters {
             load(&self.push_backs),
             load(&self.hedges),
         )
-    }
-
-    /// Bytes done in this stage.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Name of the stage under way.

@@ -10,8 +10,11 @@ use crate::base::units::count_text;
 pub(crate) struct Changes {
     /// Samples that are not published.
     pub new: u64,
-    /// Samples with another size, version, label or other fields than when they were packed.
+    /// Samples with another size, content, label or other fields than when they were packed.
     pub changed: u64,
+    /// Samples whose files were touched or copied again, and have the contents that were packed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub touched: u64,
     /// Published samples that are not in the source any more.
     pub deleted: u64,
     /// New samples that wait for more.
@@ -26,12 +29,17 @@ pub(crate) struct Changes {
     pub merged: u64,
 }
 
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Changes {
     /// What there is any of, with what to call it.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("new", self.new),
             ("changed", self.changed),
+            ("touched only", self.touched),
             ("gone", self.deleted),
             ("waiting for more", self.waiting),
             ("new classes", self.new_classes.len() as u64),

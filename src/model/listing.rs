@@ -399,6 +399,11 @@ impl Dir {
     }
 }
 
+/// Whether a file or directory of this name is none of the data: hidden, or left by a system that shows directories to people.
+pub(crate) fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b".") || name == b"__MACOSX" || name.eq_ignore_ascii_case(b"Thumbs.db")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result};
 use crate::base::image::Validate;
+use crate::base::units::counted;
 use crate::plan::value::{Plan, ShardPlan};
 
 /// The program itself, its libraries and small change.
@@ -76,9 +77,9 @@ pub(crate) fn divide(memory: u64, jobs: usize, overhead: Overhead, plan: &Plan) 
             memory,
             needed,
             &format!(
-                "{} reads and the largest shard's {} samples",
-                overhead.reads,
-                samples.unwrap_or(0)
+                "{} and the largest shard's {}",
+                counted(overhead.reads as u64, "read"),
+                counted(samples.unwrap_or(0), "sample")
             ),
             "`--reads`, `--shard-size` or `--validate`",
         )

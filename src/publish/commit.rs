@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::base::error::{Error, Kind, Result};
+use crate::base::text::quoted;
 use crate::model::manifest::{MANIFEST, Manifest, snapshot_name};
 use crate::model::version;
 use crate::publish::companions::{catch_up, put_companions, restore_companions};
@@ -61,7 +62,8 @@ fn overtaken(sink: &dyn Sink, published: Option<&Manifest>) -> Error {
         None => Error::new(
             Kind::Damage,
             format!(
-                "{sink}/{MANIFEST}: missing, and the plan goes on from it: run `shardpack repair {sink}`"
+                "{sink}/{MANIFEST}: missing, and the plan goes on from it: run `shardpack repair {sink_word}`",
+                sink_word = quoted(sink.to_string())
             ),
         ),
     }
@@ -140,7 +142,8 @@ fn disagreement(sink: &dyn Sink, ours: &Manifest, theirs: &[u8]) -> Error {
         true => Error::new(
             Kind::Damage,
             format!(
-                "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink}`"
+                "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink_word}`",
+                sink_word = quoted(sink.to_string())
             ),
         ),
         false => Error::new(

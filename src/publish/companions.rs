@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::text::quoted;
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest, snapshot_name};
 use crate::publish::card::{CARD, render_card};
 use crate::publish::own_files::OwnFiles;
@@ -70,9 +71,11 @@ pub(crate) fn restore_companions(
         [file, ..] => Err(Error::new(
             Kind::Damage,
             format!(
-                "{sink}/{}: not what the manifest says, and made again it is neither: run `shardpack index {sink} --index {}` to publish \
+                "{sink}/{}: not what the manifest says, and made again it is neither: run `shardpack index {sink_word} --index {}` to publish \
                  it anew",
-                file.name, file.reader
+                file.name,
+                file.reader,
+                sink_word = quoted(sink.to_string())
             ),
         )),
     }

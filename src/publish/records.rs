@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
+use crate::base::text::quoted;
 use crate::model::manifest::{MANIFEST_KIND, Manifest, ShardEntry, SplitEntry};
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
 use crate::publish::readers::{NamedFile, export_readers};
@@ -129,10 +130,11 @@ fn refuse_missing(sink: &dyn Sink, missing: &[String], of: usize) -> Result<()> 
         return Ok(());
     }
     Err(Error::failed(format!(
-        "{sink}: {} of {of} shards are not packed yet ({}{}): run `shardpack pack {sink}` first",
+        "{sink}: {} of {of} shards are not packed yet ({}{}): run `shardpack pack {sink_word}` first",
         missing.len(),
         missing[..missing.len().min(NAMED)].join(", "),
-        if missing.len() > NAMED { ", …" } else { "" }
+        if missing.len() > NAMED { ", …" } else { "" },
+        sink_word = quoted(sink.to_string())
     )))
 }
 

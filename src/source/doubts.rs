@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::error::{Error, Result};
-use crate::base::text::{first_of, show};
+use crate::base::text::{first_of, quoted, show};
 use crate::model::listing::Dir;
 use crate::model::sample::{SourcePath, archive_stem};
 use crate::source::dirs::{Place, Split, split_name};
@@ -41,15 +41,6 @@ fn resembled_split(directory: &[u8]) -> Option<&'static str> {
 /// Directories for a message.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
     first_of(names.map(|name| format!("`{}/`", show(name))), NAMED)
-}
-
-/// A path below the source as a shell takes it.
-fn quoted(path: &[u8]) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./".contains(byte);
-    match path.iter().all(plain) {
-        true => show(path),
-        false => format!("'{}'", show(path).replace('\'', r"'\''")),
-    }
 }
 
 /// Where the images of a directory lie.

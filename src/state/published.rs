@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
+use crate::base::text::quoted;
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::store::Sink;
 
@@ -15,8 +16,10 @@ pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
     let manifest = Manifest::decode(&format!("{sink}/{MANIFEST}"), &text);
     let manifest = manifest.map_err(|error| match error.kind() {
         Kind::Damage => {
-            let remedy =
-                format!("if it was made by shardpack, `shardpack repair {sink}` makes it again");
+            let remedy = format!(
+                "if it was made by shardpack, `shardpack repair {sink_word}` makes it again",
+                sink_word = quoted(sink.to_string())
+            );
             Error::new(Kind::Damage, format!("{error}: {remedy}"))
         }
         _ => error,
@@ -28,8 +31,7 @@ pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
 pub(crate) fn require(sink: &dyn Sink) -> Result<Manifest> {
     load(sink)?.ok_or_else(|| {
         Error::failed(format!(
-            "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink}` to its end"
-        ))
+            "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink_word}` to its end", sink_word = quoted(sink.to_string())))
     })
 }
 
@@ -44,8 +46,10 @@ pub(crate) fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<B
         false => Err(Error::new(
             Kind::Damage,
             format!(
-                "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink}`",
-                entry.index, entry.index_crc32
+                "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink_word}`",
+                entry.index,
+                entry.index_crc32,
+                sink_word = quoted(sink.to_string())
             ),
         )),
     }
@@ -57,8 +61,9 @@ pub(crate) fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes
         Error::new(
             Kind::Damage,
             format!(
-                "{sink}/{}: missing: run `shardpack verify {sink}`",
-                entry.index
+                "{sink}/{}: missing: run `shardpack verify {sink_word}`",
+                entry.index,
+                sink_word = quoted(sink.to_string())
             ),
         )
     })

@@ -108,6 +108,14 @@ impl Source for WithContents {
         self.0.started_bytes(field)
     }
 
+    fn requests_to_list(&self, files: u64) -> u64 {
+        self.0.requests_to_list(files)
+    }
+
+    fn requests_to_read(&self, bytes: u64) -> u64 {
+        self.0.requests_to_read(bytes)
+    }
+
     fn reads(&self) -> usize {
         self.0.reads()
     }

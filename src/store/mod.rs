@@ -102,6 +102,19 @@ pub(crate) trait Source: fmt::Display + Send + Sync {
     /// Bytes to be read ahead by one who is to lose no time on large files.
     fn window_bytes(&self) -> u64;
 
+    /// Requests that listing takes where so many files are in a directory, and those that reading a file of so many bytes takes, where
+    /// requests are counted: none on a disk.
+    fn requests_to_list(&self, files: u64) -> u64 {
+        let _ = files;
+        0
+    }
+
+    /// See [`Source::requests_to_list`].
+    fn requests_to_read(&self, bytes: u64) -> u64 {
+        let _ = bytes;
+        0
+    }
+
     /// Length and state of one file below the root, without listing what lies around it; `None` if there is no such file.
     fn look(&self, name: &FilePath) -> Result<Option<(u64, Version)>> {
         let _ = name;
@@ -228,6 +241,17 @@ pub(crate) trait Sink: fmt::Display + Send + Sync {
     /// The checksum that the store itself has of an object's content.
     fn stored_checksum(&self, name: &str) -> Result<StoredChecksum>;
 
+    /// Bytes that can still be written here, where somebody knows.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Requests that writing a shard of so many bytes takes, where requests are counted: none on a disk.
+    fn requests_to_write(&self, bytes: u64) -> u64 {
+        let _ = bytes;
+        0
+    }
+
     /// Small requests that are best made at once: one where an answer takes no time.
     fn requests(&self) -> usize;
 
@@ -344,6 +368,10 @@ fn scheme(location: &str) -> Result<Scheme> {
         ))),
         Some((scheme, _)) => Err(Error::usage(format!(
             "{location}: `{scheme}://` is not a location this version can open: give a path, or s3://BUCKET/PREFIX"
+        ))),
+        None if location.starts_with("s3:") => Err(Error::usage(format!(
+            "{location}: a location in S3 begins with `s3://`: write s3://{}, or ./{location} for a path",
+            location["s3:".len()..].trim_start_matches('/')
         ))),
         None if location.is_empty() => Err(Error::usage(
             "an empty location: give a path, or s3://BUCKET/PREFIX",

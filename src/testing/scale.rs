@@ -21,8 +21,9 @@ use std::time::Instant;
 use crate::base::error::Result;
 use crate::base::signal::Stop;
 use crate::cli::settings::rules_of;
-use crate::grow::generation::{NextGeneration, Published, grow};
+use crate::grow::generation::{NextGeneration, Published, Reading, grow};
 use crate::grow::options::Growth;
+use crate::model::counters::Counters;
 use crate::model::listing::{Dir, Listing};
 use crate::model::problems::Problems;
 use crate::model::recipe::{Cut, Recipe};
@@ -304,10 +305,20 @@ fn grow_by_some() -> Done {
         "a night: list to order",
         format!("{:.2} s", begun.elapsed().as_secs_f64()),
     );
+    // No file is there: none looks touched.
+    let there = directory().display().to_string();
+    let (source, counters) = (
+        crate::store::source(&there, &Access::default())?,
+        Counters::default(),
+    );
     let grown = timed("a night: compare, cut", || {
         let growth = Growth::default();
         let published = Published {
             sink,
+            reading: Reading {
+                source: source.as_ref(),
+                counters: &counters,
+            },
             manifest: &manifest,
             newest: &newest.plan,
         };

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
+use crate::base::text::quoted;
 use crate::format::compress::unpack;
 use crate::format::tfrecord::is_image;
 use crate::model::manifest::ShardEntry;
@@ -60,7 +61,7 @@ impl Content<'_> {
                 field.name,
                 crc_text(crc32),
                 crc_text(field.crc32),
-                self.sink
+                quoted(self.sink.to_string())
             ),
         ))
     }
@@ -119,7 +120,9 @@ impl Content<'_> {
             Kind::Damage,
             format!(
                 "{}: sample `{}`: {what}: run `shardpack verify {}`",
-                self.shard.name, self.row.key, self.sink
+                self.shard.name,
+                self.row.key,
+                quoted(self.sink.to_string())
             ),
         )
     }

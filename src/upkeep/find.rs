@@ -134,7 +134,7 @@ pub(crate) fn find<'m>(
 }
 
 /// Indexes read at once: as many as reads were asked for, within a quarter of the memory.
-fn depth(sink: &dyn Sink, shards: &[&ShardEntry], effort: &Effort<'_>) -> usize {
+pub(crate) fn depth(sink: &dyn Sink, shards: &[&ShardEntry], effort: &Effort<'_>) -> usize {
     let depth = effort.reads.unwrap_or(DEPTH.max(sink.requests())).max(1);
     let largest = shards.iter().map(|shard| shard.index_bytes).max();
     let each = largest.unwrap_or(0).saturating_mul(UNPACKED).max(1);

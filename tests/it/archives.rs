@@ -53,7 +53,7 @@ pub(crate) fn convert(source: &Path, destination: &Path, flags: &[&str]) -> Run 
         .args(flags))
 }
 
-const FLAGS: [&str; 3] = ["--shards", "3", "--json"];
+const FLAGS: [&str; 3] = ["--shards", "3", "--add-json"];
 
 /// Everything that these files can be packed in, by the archive's name.
 fn every_archive(files: &Files) -> BTreeMap<&'static str, Vec<u8>> {

@@ -258,7 +258,7 @@ fn manifest() -> Value {
     picture
         .save_with_format(&path, image::ImageFormat::Png)
         .unwrap();
-    let command = "shardpack convert images out --sha256 --json --shards 2 --on-error skip --exclude '*.txt' --split train=.";
+    let command = "shardpack convert images out --sha256 --add-json --shards 2 --on-error skip --exclude '*.txt' --split train=.";
     let output = run(&desk, "sh", &["-c", command]);
     assert!(output.status.success(), "{}", text_of(&output));
     serde_json::from_slice(&fs::read(dir.path().join("out/manifest.json")).unwrap()).unwrap()

@@ -377,7 +377,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
             &["--format", "tfrecord", "--label-base", "2"],
             "begin with 0 or 1",
         ),
-        (&["--format", "tfrecord", "--json"], "drop it"),
+        (&["--format", "tfrecord", "--add-json"], "drop it"),
         (
             &["--format", "tfrecord", "--validate", "none"],
             "--schema tfds",

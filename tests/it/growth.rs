@@ -249,8 +249,10 @@ fn shards_of_samples_that_changed_or_went_are_made_again_under_other_names_and_n
     assert_eq!(keys(&gone.replace(".tar", "-g2.tar")), expected);
     grown.again(&[]).says(&["up to date: 23 samples"]);
     // The one that was made again is made again.
-    grown.edit("cat/0003.jpg").remove(&["cat/0002.jpg"]);
-    set_modified(&grown.data.source().join("cat/0003.jpg"), 99);
+    grown.remove(&["cat/0002.jpg"]);
+    let path = grown.data.source().join("cat/0003.jpg");
+    write(&path, &padded_picture("edited twice", 500));
+    set_modified(&path, 99);
     grown.publishes(&["--on-change", "rebuild"]);
     let again = edited.replace(".tar", "-g3.tar");
     assert!(grown.shards().contains(&again), "{:?}", grown.shards());
@@ -381,11 +383,15 @@ fn a_new_split_is_added_and_others_stay() {
 #[test]
 fn other_options_are_refused_unless_all_is_made_anew() {
     let grown = Grown::new();
-    let other = ["--json"];
-    grown.refuses(&other, 10, &["other options (json)", "--full"]);
+    let other = ["--add-json"];
+    grown.refuses(
+        &other,
+        10,
+        &["other options", "--add-json: was off, now on", "--full"],
+    );
     let before = grown.shards();
     grown.add(&["ape/0.jpg"]);
-    let flags = ["--json", "--full"];
+    let flags = ["--add-json", "--full"];
     grown.publishes(&flags);
     let after = grown.shards();
     assert_eq!(after.len(), 4);
@@ -612,7 +618,7 @@ fn small_shards_of_many_nights_are_merged() {
 
 /// What every format and its reader indexes make of a growing source.
 const FORMATS: [&[&str]; 7] = [
-    &["--json", "--sha256", "--index", "wids,openclip"],
+    &["--add-json", "--sha256", "--index", "wids,openclip"],
     &["--compress", "zstd", "--zstd-seekable"],
     &["--compress", "gzip", "--index", "timm"],
     &["--format", "tfrecord", "--index", "dali,tfrecord"],
@@ -1061,4 +1067,70 @@ fn an_outage_between_two_nights_loses_nothing() {
     assert_eq!(bucket.server.get("out/manifest.json"), manifest);
     bucket.convert(&[]).exits(0).says(&["published 17 samples"]);
     bucket.holds();
+}
+
+/// Gives every file of a source another time.
+fn touch_all(data: &Dataset) {
+    for file in crate::support::files(&data.source()) {
+        set_modified(&file, 60);
+    }
+}
+
+#[test]
+fn a_source_that_was_copied_again_is_the_same_in_every_format() {
+    for flags in [
+        &["--format", "wds", "--compress", "zstd"][..],
+        &["--format", "tfrecord"],
+        &["--format", "tfrecord", "--schema", "tfds"],
+        &["--format", "parquet"],
+    ] {
+        // Headers are looked for in the first megabyte, where features need one.
+        let size = if flags == ["--format", "tfrecord"] {
+            1 << 16
+        } else {
+            9 << 20
+        };
+        let data = Dataset::new()
+            .class("cat", 5)
+            .class("dog", 4)
+            .file("cat/large.jpg", padded_picture("cat/large.jpg", size));
+        let flags = [flags, &["--shards", "2"]].concat();
+        let output = data.convert(&flags);
+        let before = output.digests();
+        touch_all(&data);
+        let again = data.convert_to(&output.path, &flags);
+        again
+            .exits(0)
+            .says(&["up to date: 10 samples", "touched only 10"]);
+        assert_eq!(output.digests(), before, "{flags:?}");
+        // What is new and what did change is told apart from what was touched.
+        let path = data.source().join("dog/0001.jpg");
+        let mut content = std::fs::read(&path).unwrap();
+        let last = content.len() - 3;
+        content[last] ^= 1;
+        std::fs::write(&path, content).unwrap();
+        let data = data.file("dog/new.jpg", picture("dog/new.jpg"));
+        data.convert_to(&output.path, &flags)
+            .exits(3)
+            .says(&["1 sample changed and 0 are gone", "changed dog/0001.jpg"]);
+        let rebuilt = [&flags[..], &["--on-change", "rebuild"]].concat();
+        data.convert_to(&output.path, &rebuilt)
+            .exits(0)
+            .says(&["new 1, changed 1, touched only 9, shards kept 1, made again 1"]);
+        let source = data.source();
+        output
+            .verify(&["--level", "source", "--source", source.to_str().unwrap()])
+            .exits(0);
+    }
+}
+
+#[test]
+fn where_nothing_says_what_was_packed_a_touched_file_counts_as_changed() {
+    let data = Dataset::new().class("cat", 4);
+    let output = data.convert(&[]);
+    touch_all(&data);
+    std::fs::remove_file(output.path.join("index/train-00000.parquet")).unwrap();
+    data.convert_to(&output.path, &[])
+        .exits(3)
+        .says(&["4 samples changed"]);
 }

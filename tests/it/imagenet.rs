@@ -324,7 +324,7 @@ fn images_without_labels_have_none_in_any_format() {
             .exits(0)
             .says(&["up to date"]);
     }
-    let output = data.convert(&["--layout", "flat", "--json"]);
+    let output = data.convert(&["--layout", "flat", "--add-json"]);
     let text = output.member("00000/a", "json");
     let text: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(text["label"], json!(null));

@@ -188,7 +188,7 @@ fn images_without_a_row_in_the_label_file_are_all_named() {
     let flags = ["--labels", &file, "--exclude", "[23].JPEG", "--dry-run"];
     data.convert_to(&data.fresh(), &flags)
         .exits(0)
-        .says(&["1 labels that no image has"]);
+        .says(&["1 label that no image has"]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_label_file_that_is_missing_or_contradicts_itself_is_refused() {
     let data = flat();
     data.refuses(
         &["--labels", "/no/such/file"],
-        2,
+        3,
         &["/no/such/file", "give a readable file"],
     );
     let file = beside(&data, "labels", "1.JPEG,cat\n1.JPEG,dog\n");
@@ -279,13 +279,14 @@ fn hidden_and_odd_files_are_counted() {
         .file(".DS_Store", "x")
         .file("cat/._0000.jpg", "x")
         .file(".git/config", "x")
-        .file("cat/Thumbs.db", "x");
+        .file("cat/Thumbs.db", "x")
+        .file("cat/notes.db", "x");
     data.convert_to(&data.fresh(), &["--dry-run"])
         .exits(0)
         .says(&[
-            "3 hidden files and directories",
+            "4 hidden files and directories",
             "1 file, neither",
-            "cat/Thumbs.db",
+            "cat/notes.db",
         ]);
     assert_eq!(data.convert(&[]).manifest()["samples"], 2);
 }
@@ -522,5 +523,5 @@ fn metadata_that_is_not_clear_is_refused() {
         3,
         &["1.json: the field `json` is made from the metadata"],
     );
-    data.refuses(&["--json"], 2, &["drop `--json`"]);
+    data.refuses(&["--add-json"], 2, &["drop `--add-json`"]);
 }

@@ -14,11 +14,10 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 80;
 
 /// Libraries that are seen in few places: files, or folders where the name ends with a slash.
-const LIBRARIES: [(&str, &[&str]); 26] = [
+const LIBRARIES: [(&str, &[&str]); 25] = [
     ("clap", &["cli/flags/"]),
     ("clap_complete", &["cli/flags/papers.rs"]),
     ("clap_mangen", &["cli/flags/papers.rs"]),
-    ("indicatif", &["cli/progress.rs"]),
     ("signal_hook", &["base/signal.rs"]),
     (
         "parquet",

@@ -38,8 +38,16 @@ mod verify;
 mod adopt;
 // One sample's whereabouts, and its bytes.
 mod inspect;
+// Samples, one a line.
+mod ls;
 // Flags, their environment twins, summaries, logs, help.
 mod cli;
+// What help shows, the words that people type, and where a value came from.
+mod help;
+// What a verb says at its end.
+mod ends;
+// What a dry run says of time, requests, dollars and room.
+mod cost;
 // The manifest and its schema.
 mod manifest;
 // Which file may import what.

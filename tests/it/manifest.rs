@@ -29,7 +29,14 @@ fn manifests() -> Vec<Value> {
     vec![
         with(&[]),
         with(&[
-            "--shards", "2", "--json", "--sha256", "--name", "pets", "--seed", "7",
+            "--shards",
+            "2",
+            "--add-json",
+            "--sha256",
+            "--name",
+            "pets",
+            "--seed",
+            "7",
         ]),
         with(&[
             "--shard-samples",

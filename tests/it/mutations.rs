@@ -10,7 +10,7 @@ use crate::support::{Dataset, Output, Random, files, picture};
 
 /// Formats whose shards, indexes and manifests are changed.
 const FORMATS: [&[&str]; 5] = [
-    &["--json", "--index", "wids,dali,energon", "--sha256"],
+    &["--add-json", "--index", "wids,dali,energon", "--sha256"],
     &["--compress", "zstd", "--zstd-seekable"],
     &["--format", "tfrecord", "--compress", "gzip"],
     &["--format", "tfrecord", "--schema", "tfds"],

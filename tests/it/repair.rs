@@ -22,7 +22,7 @@ fn varied() -> Dataset {
 }
 
 const FORMATS: [&[&str]; 6] = [
-    &["--json", "--index", "wids,dali"],
+    &["--add-json", "--index", "wids,dali"],
     &["--compress", "zstd", "--zstd-seekable"],
     &["--compress", "gzip", "--sha256"],
     &["--format", "tfrecord", "--index", "dali"],
@@ -376,7 +376,7 @@ fn place(output: &Output, key: &str) -> (std::path::PathBuf, u64, u64) {
 
 /// Formats in which a content can be read whatever became of those before it.
 const SEPARATE: [&[&str]; 5] = [
-    &["--json", "--index", "wids,dali"],
+    &["--add-json", "--index", "wids,dali"],
     &["--format", "tfrecord", "--index", "dali"],
     &["--format", "tfrecord", "--schema", "tfds", "--sha256"],
     &["--format", "parquet"],

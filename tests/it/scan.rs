@@ -97,7 +97,11 @@ fn a_sidecar_that_would_hide_the_label_is_refused() {
         .file("cat/0000.cls", "7")
         .file("cat/0000.json", "{}");
     data.refuses(&[], 3, &["cat/0000.cls", "rename all but one"]);
-    data.refuses(&["--json", "--exclude", "**/*.cls"], 3, &["cat/0000.json"]);
+    data.refuses(
+        &["--add-json", "--exclude", "**/*.cls"],
+        3,
+        &["cat/0000.json"],
+    );
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn odd_names_are_packed_and_their_paths_are_kept() {
         let path = [b"clas s\xc3\xa9/", name.as_slice()].concat();
         data = data.file(OsStr::from_bytes(&path), picture(&format!("odd {i}")));
     }
-    let output = data.convert(&["--json"]);
+    let output = data.convert(&["--add-json"]);
     output
         .verify(&["--level", "source", "--source", text(&data.source())])
         .exits(0);

@@ -19,11 +19,30 @@ pub(crate) struct ReplaceArgs {
     pub(crate) replace: bool,
 }
 
+/// What a dry run does and says.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running")]
+pub(crate) struct DryRunArgs {
+    /// Print what would be done, and write nothing
+    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN")]
+    pub(crate) dry_run: bool,
+    /// In a dry run: what requests and storage cost, in dollars
+    ///
+    /// For example get=0.0004/1000,put=0.005/1000,list=0.005/1000,gb=0.023, where gb is a gigabyte for a month; a LIST costs a PUT unless said.
+    #[arg(long, value_name = "PRICES", env = "SHARDPACK_PRICE")]
+    pub(crate) price: Option<String>,
+    /// In a dry run: read N files, to say how long all will take
+    #[arg(long, value_name = "N", env = "SHARDPACK_PROBE")]
+    pub(crate) probe: Option<u64>,
+}
+
 /// Telling people how a run went.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct ReportFlag {
-    /// Write a page about this run and the dataset to this file, also when the run fails: one HTML file without scripts
+    /// Write a page about run and dataset to this file
+    ///
+    /// One HTML file, written also when the run fails.
     #[arg(long, value_name = "FILE", env = "SHARDPACK_REPORT")]
     pub(crate) report: Option<OsString>,
 }
@@ -32,7 +51,7 @@ pub(crate) struct ReportFlag {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct RecipeArgs {
-    /// Shard layout
+    /// Shard layout: wds (tar), tfrecord or parquet
     #[arg(long, value_enum, default_value_t = Format::Wds, env = "SHARDPACK_FORMAT")]
     pub(crate) format: Format,
     /// Feature names of --format tfrecord [default: imagenet]
@@ -44,7 +63,9 @@ pub(crate) struct RecipeArgs {
     /// What classes are called for people, in --schema imagenet: a line `class name` each, as in LOC_synset_mapping.txt
     #[arg(long, value_name = "FILE", env = "SHARDPACK_CLASS_NAMES")]
     pub(crate) class_names: Option<OsString>,
-    /// Compress shards: none, zstd[:1-19] or gzip[:1-9]. JPEG gains next to nothing; --dry-run says what would be saved
+    /// Compress shards: none, zstd[:1-19] or gzip[:1-9]
+    ///
+    /// JPEG gains next to nothing; --dry-run says what would be saved.
     #[arg(
         long,
         value_name = "METHOD",
@@ -55,8 +76,9 @@ pub(crate) struct RecipeArgs {
     /// With --compress zstd: frames that can be read on their own, and a seek table
     #[arg(long, env = "SHARDPACK_ZSTD_SEEKABLE")]
     pub(crate) zstd_seekable: bool,
-    /// Files for readers that want to find shards described in their own way, several with commas between: dali, energon,
-    /// energon-sqlite, openclip, tfds, tfrecord, timm, wids
+    /// Describe shards to readers too: wids, dali …
+    ///
+    /// Several with commas between: dali, energon, energon-sqlite, openclip, tfds, tfrecord, timm, wids.
     #[arg(
         long,
         value_name = "NAME",
@@ -64,7 +86,9 @@ pub(crate) struct RecipeArgs {
         env = "SHARDPACK_INDEX"
     )]
     pub(crate) index: Vec<String>,
-    /// Largest shard, not compressed; all are made about equal [default: 1GB]
+    /// Largest shard [default: 1GB]
+    ///
+    /// Not compressed; all are made about equal.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_SHARD_SIZE")]
     pub(crate) shard_size: Option<u64>,
     /// Number of shards of each split
@@ -80,8 +104,11 @@ pub(crate) struct RecipeArgs {
     #[arg(long, value_name = "N", default_value_t = 0, env = "SHARDPACK_SEED")]
     pub(crate) seed: u64,
     /// Add a `json` field with class, file name, label and split to each sample
-    #[arg(long, env = "SHARDPACK_JSON")]
-    pub(crate) json: bool,
+    #[arg(long, env = "SHARDPACK_ADD_JSON")]
+    pub(crate) add_json: bool,
+    /// It was typed as `--json`, which it was called before.
+    #[arg(skip)]
+    pub(crate) called_json: bool,
     /// Add SHA-256 digests to the manifest, and a SHA256SUMS file
     #[arg(long, env = "SHARDPACK_SHA256")]
     pub(crate) sha256: bool,
@@ -91,7 +118,9 @@ pub(crate) struct RecipeArgs {
     /// How SRC is arranged
     #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
     pub(crate) layout: Layout,
-    /// A split and its directory or archive below SRC; repeat for more [default: directories named train, val, test …]
+    /// A split and its place below SRC; repeat for more
+    ///
+    /// A directory or an archive. [default: directories named train, val, test …]
     #[arg(
         long,
         value_name = "NAME=SUBPATH",
@@ -100,8 +129,9 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) split: Vec<OsString>,
-    /// Labels of images in no class directory: `filename class` as CSV, TSV, text or JSON lines, or ImageNet's ground-truth list; `none`
-    /// packs all images without labels
+    /// Labels of images in no class directory, or `none`
+    ///
+    /// `filename class` as CSV, TSV, text or JSON lines, or ImageNet's ground-truth list; `none` packs all images without labels.
     #[arg(
         long,
         value_name = "FILE",
@@ -154,7 +184,9 @@ pub(crate) struct RecipeArgs {
         help_heading = "Input"
     )]
     pub(crate) include: Vec<String>,
-    /// Leave out files and directories that match this glob, relative to SRC; repeat for more
+    /// Leave out what matches this glob; repeat for more
+    ///
+    /// Files and directories, relative to SRC.
     #[arg(
         long,
         value_name = "GLOB",
@@ -177,8 +209,10 @@ pub(crate) struct RecipeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Damaged samples")]
 pub(crate) struct PolicyArgs {
-    /// When a sample is damaged: publish nothing, or leave it out and list it
-    #[arg(long, value_enum, default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR")]
+    /// Damaged samples: fail, or skip them
+    ///
+    /// Publish nothing, or leave them out and list them in the manifest.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR")]
     pub(crate) on_error: OnError,
     /// Most samples that --on-error skip may leave out [default: no limit]
     #[arg(long, value_name = "N", env = "SHARDPACK_MAX_SKIPPED")]
@@ -189,7 +223,7 @@ pub(crate) struct PolicyArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Growing datasets")]
 pub(crate) struct GrowthArgs {
-    /// When published samples changed or are gone
+    /// What to do when published samples changed or are gone
     #[arg(long, value_enum, default_value_t = OnChange::Refuse, env = "SHARDPACK_ON_CHANGE")]
     pub(crate) on_change: OnChange,
     /// Most published samples that may be gone from the source, as a number or in percent, for --on-change rebuild and --full: more of them
@@ -215,7 +249,9 @@ pub(crate) struct GrowthArgs {
     /// Whether there may be new classes; they get the numbers after those there are
     #[arg(long, value_enum, default_value_t = Classes::Append, env = "SHARDPACK_CLASSES")]
     pub(crate) classes: Classes,
-    /// Start over: pack everything anew, with other options if you like; what is published stays until that is
+    /// Start over: pack everything anew
+    ///
+    /// With other options if you like; what is published stays until that is.
     #[arg(long, env = "SHARDPACK_FULL")]
     pub(crate) full: bool,
 }
@@ -224,14 +260,18 @@ pub(crate) struct GrowthArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workers")]
 pub(crate) struct WorkerArgs {
-    /// Pack only the part of worker K of N, K from 0 to N-1
+    /// Pack only the part of worker K of N, from 0
     #[arg(long, value_name = "K/N", env = "SHARDPACK_WORKER")]
     pub(crate) worker: Option<String>,
-    /// How many workers there are; which one this is, is said by the variables of a Kubernetes Indexed Job, a SLURM or AWS Batch array,
-    /// Cloud Run or Google Batch [default: what the scheduler says, or this one alone]
+    /// How many workers there are
+    ///
+    /// Which one this is, is said by the variables of a Kubernetes Indexed Job, a SLURM or AWS Batch array, Cloud Run or Google Batch.
+    /// [default: what the scheduler says, or this one alone]
     #[arg(long, value_name = "N", env = "SHARDPACK_WORKERS")]
     pub(crate) workers: Option<usize>,
-    /// Publish if this worker finds that all shards are packed, so that the last one to end does
+    /// Publish if this worker finds that all are packed
+    ///
+    /// So that the last one to end does.
     #[arg(long, env = "SHARDPACK_PUBLISH_WHEN_COMPLETE")]
     pub(crate) publish_when_complete: bool,
 }
@@ -240,28 +280,43 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct CommonArgs {
-    /// Shards at once [default: number of cores, a few more when few shards divide better so]
-    #[arg(long, value_name = "N", env = "SHARDPACK_JOBS")]
+    /// Shards at once [default: number of cores]
+    ///
+    /// A few more when few shards divide better so.
+    #[arg(short, long, value_name = "N", env = "SHARDPACK_JOBS")]
     pub(crate) jobs: Option<usize>,
-    /// Reads of source files in flight at most [default: 256 of files, 512 of objects]
+    /// Reads in flight at most
+    ///
+    /// [default: 256 files, 512 objects]
     #[arg(long, value_name = "N", env = "SHARDPACK_READS")]
     pub(crate) reads: Option<usize>,
-    /// Memory to stay within [default: a quarter of what this machine or container has]
+    /// Memory to stay within [default: a quarter of it]
+    ///
+    /// A quarter of what this machine or container has, 256 MiB to 4 GiB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_MEMORY")]
     pub(crate) memory: Option<u64>,
     /// Do not wait until data is on the disk; a power cut may then lose what was reported done
     #[arg(long, env = "SHARDPACK_NO_FSYNC")]
     pub(crate) no_fsync: bool,
-    /// How to show progress; auto is a bar on a terminal and a line every 10 s elsewhere
-    #[arg(long, value_enum, default_value_t = Progress::Auto, env = "SHARDPACK_PROGRESS")]
+    /// Progress: auto, bar, log or none
+    ///
+    /// auto is a bar on a terminal and a line every 10 s elsewhere.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Progress::Auto, env = "SHARDPACK_PROGRESS")]
     pub(crate) progress: Progress,
-    /// Form of log lines on stderr
-    #[arg(long, value_enum, default_value_t = Log::Text, env = "SHARDPACK_LOG")]
+    /// Print the result on stdout as JSON
+    #[arg(long, env = "SHARDPACK_JSON")]
+    pub(crate) json: bool,
+    /// Form of log lines: text or json
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = Log::Text, env = "SHARDPACK_LOG")]
     pub(crate) log: Log,
-    /// Write a summary as JSON to this file, also when the run fails
+    /// Write a summary as JSON to this file; `-` is stdout
+    ///
+    /// Also when the run fails.
     #[arg(long, value_name = "FILE", env = "SHARDPACK_SUMMARY")]
     pub(crate) summary: Option<OsString>,
-    /// Write everything that is at fault to this file, a line for each: what it is, the path and the rest, with tabs between. Messages name the first 20
+    /// Write everything that is at fault to this file
+    ///
+    /// A line for each: what it is, the path and the rest, with tabs between. Messages name the first 20.
     #[arg(long, value_name = "FILE", env = "SHARDPACK_PROBLEMS")]
     pub(crate) problems: Option<OsString>,
     /// Print errors only
@@ -278,13 +333,19 @@ pub(crate) struct CommonArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "S3")]
 pub(crate) struct S3Args {
-    /// Server that speaks S3, instead of AWS [default: AWS_ENDPOINT_URL_S3]
+    /// Server that speaks S3, instead of AWS
+    ///
+    /// [default: AWS_ENDPOINT_URL_S3]
     #[arg(long, value_name = "URL", env = "SHARDPACK_ENDPOINT_URL")]
     pub(crate) endpoint_url: Option<String>,
-    /// Region of the bucket [default: AWS_REGION or the profile's]
+    /// Region of the bucket
+    ///
+    /// [default: AWS_REGION or the profile's]
     #[arg(long, value_name = "NAME", env = "SHARDPACK_REGION")]
     pub(crate) region: Option<String>,
-    /// Profile in the AWS configuration files; its credentials and no others are used, whatever the environment holds [default: AWS_PROFILE, after keys in the environment]
+    /// Profile in the AWS configuration files
+    ///
+    /// Its credentials and no others are used, whatever the environment holds. [default: AWS_PROFILE, after keys in the environment]
     #[arg(long, value_name = "NAME", env = "SHARDPACK_PROFILE")]
     pub(crate) profile: Option<String>,
     /// Send requests without credentials, for public buckets

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::base::error::{Error, Result};
-use crate::cli::flags::{Cli, CommonArgs};
+use crate::cli::flags::{CommonArgs, help};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
@@ -30,13 +30,13 @@ pub(crate) struct ManArgs {
 /// What this shell reads to complete the program's verbs and flags.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "shardpack", &mut text);
+    clap_complete::generate(shell, &mut help::command(false), "shardpack", &mut text);
     text
 }
 
 /// Pages for `man`: the program's and one for each verb, each with the name of its file.
 pub(crate) fn manual() -> Result<Vec<(String, Vec<u8>)>> {
-    let mut program = Cli::command().disable_help_subcommand(true);
+    let mut program = help::command(false).disable_help_subcommand(true);
     // Names the verbs as they are typed, and hands down what all of them have.
     program.build();
     let verbs = program.get_subcommands().filter(|verb| !verb.is_hide_set());

@@ -12,6 +12,7 @@ pub(crate) enum Addressing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// WebDataset tar
+    #[value(aliases = ["webdataset", "tar"])]
     Wds,
     /// TFRecord files of tf.train.Example
     Tfrecord,

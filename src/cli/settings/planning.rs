@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use super::estimate::{Estimate, estimate};
 use super::recipe::{NO_LABELS, given, recipe, rules_of};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
@@ -32,6 +33,8 @@ pub(crate) struct Planning {
     pub growth: Growth,
     /// Files that flags name.
     pub files: Files,
+    /// What a dry run says more.
+    pub(crate) estimate: Estimate,
     /// How the user says the source is arranged; `None` for what is recognised.
     pub(crate) layout: Option<Arrangement>,
 }
@@ -62,7 +65,7 @@ pub(crate) fn columns(file: Option<&String>, label: Option<&String>) -> Columns 
 fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
     let name = show(path.as_bytes());
     let text = std::fs::read(path)
-        .map_err(|error| Error::named(Kind::Usage, &name, error, "give a readable file"))?;
+        .map_err(|error| Error::named(Kind::Source, &name, error, "give a readable file"))?;
     Ok((name, text))
 }
 
@@ -85,6 +88,7 @@ impl Planning {
             keep_faulty: false,
             growth: Growth::default(),
             files: Files::default(),
+            estimate: Estimate::default(),
             // What is in a recipe was recognised, or typed.
             layout: Some(recipe.layout),
             recipe,
@@ -197,6 +201,7 @@ pub(crate) fn planning(
     args: &cli::RecipeArgs,
     on_error: cli::OnError,
     growth: &cli::GrowthArgs,
+    dry: &cli::DryRunArgs,
 ) -> Result<Planning> {
     let recipe = recipe(args)?;
     Ok(Planning {
@@ -223,6 +228,7 @@ pub(crate) fn planning(
             (cli::Layout::Auto, Arrangement::ImageFolder) => None,
             (_, layout) => Some(layout),
         },
+        estimate: estimate(dry.price.as_deref(), dry.probe, dry.dry_run)?,
         ..Planning::new(source, destination, recipe)
     })
 }

@@ -102,7 +102,7 @@ fn compression(text: &str, seekable: bool) -> Result<Compression> {
 fn check_format(recipe: &Recipe) -> Result<()> {
     if recipe.json && recipe.format != Format::WebDataset {
         return Err(Error::usage(
-            "--json adds a member to WebDataset samples; TFRecords have features and Parquet has columns: drop it",
+            "--add-json adds a member to WebDataset samples; TFRecords have features and Parquet has columns: drop it",
         ));
     }
     if recipe.format == Format::TfRecord
@@ -368,6 +368,12 @@ pub(crate) fn default_recipe() -> Recipe {
 
 /// The options that can change a byte, checked.
 pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
+    if args.called_json {
+        tracing::warn!(
+            "--json adds a `json` field to every sample, as it did before, and prints the result as JSON: say `--add-json` for the \
+             field, and `--summary -` for the result alone"
+        );
+    }
     let (schema, label_base) = features(args)?;
     let recipe = Recipe {
         name: args.name.clone(),
@@ -392,7 +398,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
         },
         seed: args.seed,
         cut: cut(args)?,
-        json: args.json,
+        json: args.add_json,
         sha256: args.sha256,
         validate: match args.validate {
             cli::Validate::None => Validate::None,

@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::base::error::{Error, Result};
 use crate::base::signal::Stop;
-use crate::base::text::shell_word;
+use crate::base::text::quoted;
 use crate::cli::flags as cli;
 use crate::format::RecipeLayout as _;
 use crate::format::compress::CompressionCost as _;
@@ -33,13 +33,13 @@ pub(crate) fn command_line() -> String {
             format!(
                 "{}={}",
                 text(&name),
-                shell_word(&without_password(&text(&value)))
+                quoted(without_password(&text(&value)))
             )
         })
         .collect();
     ours.sort();
     let words = std::env::args_os().skip(1);
-    let words = words.map(|word| shell_word(&without_password(&text(&word))));
+    let words = words.map(|word| quoted(without_password(&text(&word))));
     let all: Vec<String> = ours
         .into_iter()
         .chain(["shardpack".to_owned()])
@@ -79,6 +79,10 @@ pub(crate) struct Running {
     pub problems: Problems,
     /// Whether files of somebody else may be replaced that lie where reader indexes are to be.
     pub replace: bool,
+    /// The flags that S3 was reached with, each after a blank, for command lines that are shown.
+    pub(crate) reach: String,
+    /// The command line of a dry run without its flag.
+    pub(crate) for_real: Option<String>,
 }
 
 /// How much to do at once and where, as the user said it.
@@ -106,6 +110,8 @@ impl Running {
             jobs: limits.jobs,
             cores: cores.min(positive("--jobs", limits.jobs.unwrap_or(cores))?),
             replace: false,
+            reach: String::new(),
+            for_real: None,
             memory,
             access: Access {
                 reads: limits.reads.map(|n| positive("--reads", n)).transpose()?,
@@ -180,6 +186,35 @@ impl Running {
     }
 }
 
+/// Where a summary goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SummaryPlace {
+    /// Stdout, in place of the lines for people.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+/// Where the summary goes, if one is wanted; an empty environment twin says nothing.
+pub(crate) fn summary(args: &cli::CommonArgs) -> Option<SummaryPlace> {
+    let place = args.summary.as_ref().filter(|path| !path.is_empty())?;
+    Some(match place == "-" {
+        true => SummaryPlace::Stdout,
+        false => SummaryPlace::File(PathBuf::from(place)),
+    })
+}
+
+/// Stdout is filled by one thing.
+pub(crate) fn check_stdout(verb: &cli::Verb) -> Result<()> {
+    match verb.fills_stdout() && summary(verb.common()) == Some(SummaryPlace::Stdout) {
+        false => Ok(()),
+        true => Err(Error::usage(format!(
+            "--summary -: stdout is for what `{}` writes: name a file",
+            verb.name()
+        ))),
+    }
+}
+
 /// Checks how to run.
 pub(crate) fn running(
     args: &cli::CommonArgs,
@@ -198,8 +233,36 @@ pub(crate) fn running(
             Some(path) => Problems::create(Path::new(path))?,
             None => Problems::default(),
         },
+        reach: reach(&args.s3),
         ..Running::new(limits, counters, stop)?
     })
+}
+
+/// The flags by which S3 is reached, as a shell takes them.
+fn reach(args: &cli::S3Args) -> String {
+    let valued = [
+        ("--endpoint-url", &args.endpoint_url),
+        ("--region", &args.region),
+        ("--profile", &args.profile),
+        ("--request-payer", &args.request_payer),
+    ];
+    let mut line = String::new();
+    for (flag, value) in valued {
+        // A URL may hold a password.
+        let shown = |value: &&String| !value.is_empty() && !value.contains('@');
+        if let Some(value) = value.as_ref().filter(shown) {
+            line.push_str(&format!(" {flag} {}", quoted(value)));
+        }
+    }
+    if args.no_sign_request {
+        line.push_str(" --no-sign-request");
+    }
+    line.push_str(match args.addressing {
+        cli::Addressing::Auto => "",
+        cli::Addressing::Path => " --addressing path",
+        cli::Addressing::Host => " --addressing host",
+    });
+    line
 }
 
 /// Checks what is said about S3.

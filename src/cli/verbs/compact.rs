@@ -1,8 +1,8 @@
 //! `compact`: merge small shards, which many small additions leave behind, into large ones.
 
-use super::convert;
 use super::origin::planned_source;
 use super::summary::Summary;
+use super::{convert, next};
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{Files, Planning, Running};
 use crate::grow::options::Growth;
@@ -54,5 +54,12 @@ pub(crate) fn run(
         files,
         ..Planning::new(source, destination, manifest.recipe)
     };
-    convert::on(sink, &planning, policy, None, dry_run, running)
+    let mut done = convert::on(sink, &planning, policy, None, dry_run, running)?;
+    if done.changed == Some(true) {
+        // Those that were merged stay until nobody wants the earlier snapshot.
+        let words = ["--keep", "1"];
+        done.next
+            .push(next::command("gc", &sink.to_string(), &words, running));
+    }
+    Ok(done)
 }

@@ -1,5 +1,6 @@
 //! `convert`: plan, pack and publish in one process.
 
+use super::cost::check_room;
 use super::decide::{Decided, Decision, SourceSince, decide};
 use super::describe::{describe, tell_saving};
 use super::origin::open_source;
@@ -38,7 +39,8 @@ pub(crate) fn on(
     let source = open_source(planning, sink, running)?;
     let decided = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&decided, source.as_ref());
+        let estimate = &planning.estimate;
+        return describe(&decided, source.as_ref(), sink, estimate, running);
     }
     sink.sweep()?;
     let Decided { decision, outline } = decided;
@@ -50,6 +52,8 @@ pub(crate) fn on(
         Decision::New(draft, changes) => {
             way::of_plan(sink, &draft.plan, |what| way::check(sink, what, running))?;
             tell_saving(&draft, source.as_ref())?;
+            let shards: Vec<usize> = (0..draft.plan.shards.len()).collect();
+            check_room(sink, &draft.plan, &shards)?;
             // Before anything is written: a destination is not claimed for a run that cannot start.
             running.budget(&draft.plan, source.as_ref(), sink)?;
             // The compact listing is not needed any more then, and packing wants the memory.

@@ -1,13 +1,12 @@
 //! What there is to do for a source and a destination: nothing, a plan that was begun, or a new plan.
 
-use std::collections::BTreeSet;
-
 use super::origin::if_gone;
 use super::outline::tell_outline;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::cli::settings::{Planning, Running};
-use crate::grow::generation::{NextGeneration, Published, grow, start_over, still_holds};
+use crate::base::text::quoted;
+use crate::cli::settings::{Planning, Running, differences};
+use crate::grow::generation::{NextGeneration, Published, Reading, grow, start_over, still_holds};
 use crate::grow::options::OnChange;
 use crate::model::history::Changes;
 use crate::model::manifest::{MANIFEST, Manifest};
@@ -88,7 +87,7 @@ pub(super) fn decide(
     let listing = walks::list_again(sink, newest.as_deref(), source);
     let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
-    running.counters.begin("plan", listing.files(), 0, 0);
+    running.counters.begin("plan", 0, 0, 0);
     let labels = rules.labels.as_ref().map(|labels| labels.taken_text());
     let (scan, Recognised { layout, said }) =
         scan_as(listing, rules, planning.layout, source, &planning.source)?;
@@ -104,6 +103,10 @@ pub(super) fn decide(
     let comparison = Comparison {
         planning,
         sink,
+        reading: Reading {
+            source,
+            counters: &running.counters,
+        },
         memory: running.memory,
         stop: &running.stop,
         problems: &running.problems,
@@ -133,6 +136,7 @@ pub(super) fn decide(
 struct Comparison<'p> {
     planning: &'p Planning,
     sink: &'p dyn Sink,
+    reading: Reading<'p>,
     /// What the whole run is to stay within, in bytes.
     memory: u64,
     stop: &'p Stop,
@@ -161,13 +165,14 @@ impl Comparison<'_> {
 
     /// What there is to do where a plan is that nothing was published of.
     fn unpublished(mut self, newest: Stored) -> Result<Decision> {
-        let (sink, memory, stop) = (self.sink, self.memory, self.stop);
+        let (sink, memory, stop, reading) = (self.sink, self.memory, self.stop, self.reading);
         let recipe = &self.planning.recipe;
         if newest.plan.base.is_some() {
             return Err(Error::new(
                 Kind::Damage,
                 format!(
-                    "{sink}/{MANIFEST}: missing, and the stored plan goes on from it: run `shardpack repair {sink}`"
+                    "{sink}/{MANIFEST}: missing, and the stored plan goes on from it: run `shardpack repair {sink_word}`",
+                    sink_word = quoted(sink.to_string())
                 ),
             ));
         }
@@ -188,7 +193,7 @@ impl Comparison<'_> {
             self.texts = self.planning.class_texts(&self.scan.classes)?;
         }
         let ordered = self.ordered()?;
-        if goes_on && still_holds(sink, &newest, &ordered, memory, stop)? {
+        if goes_on && still_holds(sink, &newest, &ordered, memory, reading, stop)? {
             return Ok(Decision::GoOn(Box::new(newest), SourceSince::Changed));
         }
         Ok(Decision::new(ordered.cut()?, all))
@@ -202,7 +207,7 @@ impl Comparison<'_> {
         dry_run: bool,
     ) -> Result<Decision> {
         let (planning, sink, problems) = (self.planning, self.sink, self.problems);
-        let (memory, stop) = (self.memory, self.stop);
+        let (memory, stop, reading) = (self.memory, self.stop, self.reading);
         let (recipe, growth) = (&planning.recipe, &planning.growth);
         let all_anew = newest
             .plan
@@ -218,14 +223,7 @@ impl Comparison<'_> {
             }
         }
         if manifest.recipe.foreign || (manifest.recipe != *recipe && !growth.full) {
-            return Err(Error::new(
-                Kind::Conflict,
-                format!(
-                    "{sink} was made with other options{}: give the same ones to go on, choose another destination, or start over in \
-                     this one with `--full`",
-                    differing(&manifest.recipe, recipe)
-                ),
-            ));
+            return Err(other_options(sink, &manifest.recipe, recipe));
         }
         if !dry_run {
             // A run that ended between a snapshot and its manifest published all the same.
@@ -239,12 +237,13 @@ impl Comparison<'_> {
         if goes_on
             && !growth.full
             && !growth.compact
-            && still_holds(sink, &newest, &ordered, memory, stop)?
+            && still_holds(sink, &newest, &ordered, memory, reading, stop)?
         {
             return Ok(Decision::GoOn(Box::new(newest), SourceSince::Changed));
         }
         let published = Published {
             sink,
+            reading,
             manifest: &manifest,
             newest: plan,
         };
@@ -286,24 +285,17 @@ impl Comparison<'_> {
     }
 }
 
-/// The options that differ, for a message.
-fn differing(before: &Recipe, now: &Recipe) -> String {
-    let value = |recipe: &Recipe| serde_json::to_value(recipe).unwrap_or_default();
-    let (before, now) = (value(before), value(now));
-    let keys: BTreeSet<&String> = [&before, &now]
-        .into_iter()
-        .filter_map(|value| value.as_object())
-        .flat_map(|object| object.keys())
-        .collect();
-    let differ: Vec<&str> = keys
-        .into_iter()
-        .filter(|key| before.get(*key) != now.get(*key))
-        .map(String::as_str)
-        .collect();
-    match differ.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", differ.join(", ")),
+/// The error of options that are not those that the destination was made with.
+fn other_options(sink: &dyn Sink, before: &Recipe, now: &Recipe) -> Error {
+    let mut text = format!("{sink} was made with other options, nothing was written");
+    // Its shards are of somebody else where nothing differs.
+    for line in differences(before, now) {
+        text.push_str(&format!("\n  {line}"));
     }
+    text.push_str(
+        "\n  give the same ones to go on, choose another destination, or `--full` makes all anew in this one",
+    );
+    Error::new(Kind::Conflict, text)
 }
 
 /// What a destination holds.

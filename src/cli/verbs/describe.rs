@@ -2,26 +2,20 @@
 
 use std::fmt::Write;
 
+use super::cost::cost;
 use super::decide::{Decided, Decision, SourceSince};
 use super::outline::write_outline;
 use super::summary::Summary;
 use crate::base::error::Result;
-use crate::base::units::{bytes_text, classes, count_text, counted, seconds_text};
+use crate::base::units::{bytes_text, classes, count_text, counted};
+use crate::cli::settings::{Estimate, Running};
 use crate::format::compress::CompressionCost as _;
 use crate::model::history::Changes;
 use crate::model::recipe::{Compression, Format};
 use crate::plan::draft::Draft;
 use crate::source::outline::Outline;
 use crate::source::samples::Notes;
-use crate::store::Source;
-
-/// Speeds that a dry run's estimate assumes: a local disk, and one request of an object store.
-const ASSUMED_BYTES_PER_SECOND: f64 = 500e6;
-
-const ASSUMED_LATENCY_SECONDS: f64 = 0.1;
-
-/// Bytes of one part of a multipart upload, for the estimate of requests.
-const ASSUMED_PART_BYTES: u64 = 16 << 20;
+use crate::store::{Sink, Source};
 
 /// Samples and bytes of source files that are compressed to see what it saves.
 const TRIED_SAMPLES: u64 = 64;
@@ -35,7 +29,13 @@ const WORTH_SHARE: f64 = 0.05;
 const NAMED: usize = 5;
 
 /// What a dry run prints.
-pub(super) fn describe(decided: &Decided, source: &dyn Source) -> Result<Summary> {
+pub(super) fn describe(
+    decided: &Decided,
+    source: &dyn Source,
+    sink: &dyn Sink,
+    estimate: &Estimate,
+    running: &Running,
+) -> Result<Summary> {
     let Decided { decision, outline } = decided;
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -71,6 +71,7 @@ pub(super) fn describe(decided: &Decided, source: &dyn Source) -> Result<Summary
         }
         Decision::New(draft, changes) => {
             let _ = write_description(&mut out, draft, outline, source);
+            out.push_str(&cost(draft, source, sink, estimate, running)?);
             if draft.plan.base.is_some() {
                 let _ = writeln!(out, "changes   {}", changes.text());
             }
@@ -80,7 +81,16 @@ pub(super) fn describe(decided: &Decided, source: &dyn Source) -> Result<Summary
             }
         }
     }
-    Ok(Summary::text(out))
+    let is_done = matches!(decision, Decision::UpToDate(..));
+    Ok(Summary {
+        next: running
+            .for_real
+            .iter()
+            .filter(|_| !is_done)
+            .cloned()
+            .collect(),
+        ..Summary::text(out)
+    })
 }
 
 /// Says what the compression that was asked for saves, and what cannot read it.
@@ -163,8 +173,8 @@ fn write_description(
     writeln!(out, "plan      {}", draft.digest)?;
     writeln!(
         out,
-        "source    {source}: {} files, {}",
-        count_text(files),
+        "source    {source}: {}, {}",
+        counted(files, "file"),
         bytes_text(source_bytes)
     )?;
     writeln!(
@@ -198,8 +208,7 @@ fn write_description(
     }
     write_outline(out, outline);
     write_fields(out, draft)?;
-    write_left_out(out, draft.notes())?;
-    write_cost(out, draft, source)
+    write_left_out(out, draft.notes())
 }
 
 /// The fields besides the image.
@@ -208,8 +217,9 @@ fn write_fields(out: &mut String, draft: &Draft) -> std::fmt::Result {
     for (name, count) in &notes.sidecars {
         writeln!(
             out,
-            "field     `{name}`: {} samples have one",
-            count_text(*count)
+            "field     `{name}`: {} {} one",
+            counted(*count, "sample"),
+            if *count == 1 { "has" } else { "have" }
         )?;
     }
     Ok(())
@@ -217,13 +227,21 @@ fn write_fields(out: &mut String, draft: &Draft) -> std::fmt::Result {
 
 /// What of the source is in no sample.
 fn write_left_out(out: &mut String, notes: &Notes) -> std::fmt::Result {
-    for (count, what) in [
-        (notes.hidden, "hidden files and directories"),
-        (notes.left_out, "files by --include, --exclude or --split"),
-        (notes.unused_labels, "labels that no image has"),
+    for (count, one, what) in [
+        (notes.hidden, "hidden file or directory", ""),
+        (
+            notes.left_out,
+            "file",
+            " by --include, --exclude or --split",
+        ),
+        (notes.unused_labels, "label", " that no image has"),
     ] {
+        let counted = match (count, one) {
+            (1, _) | (_, "file" | "label") => counted(count, one),
+            _ => format!("{} hidden files and directories", count_text(count)),
+        };
         if count > 0 {
-            writeln!(out, "left out  {} {what}", count_text(count))?;
+            writeln!(out, "left out  {counted}{what}")?;
         }
     }
     if notes.odd > 0 {
@@ -246,30 +264,4 @@ fn write_left_out(out: &mut String, notes: &Notes) -> std::fmt::Result {
         )?;
     }
     Ok(())
-}
-
-/// The time and the requests that the work will take, by what is usual.
-fn write_cost(out: &mut String, draft: &Draft, source: &dyn Source) -> std::fmt::Result {
-    let plan = &draft.plan;
-    let source_bytes: u64 = plan.shards.iter().map(|shard| shard.source_bytes).sum();
-    let files = plan.samples() + draft.notes().sidecars.values().sum::<u64>();
-    let parts: u64 = plan
-        .shards
-        .iter()
-        .map(|shard| shard.bytes.div_ceil(ASSUMED_PART_BYTES) + 2)
-        .sum();
-    writeln!(
-        out,
-        "time      about {} at 500 MB/s; {} if every open takes 100 ms ({} reads at once)",
-        seconds_text((source_bytes + plan.bytes()) as f64 / ASSUMED_BYTES_PER_SECOND),
-        seconds_text(files as f64 * ASSUMED_LATENCY_SECONDS / source.reads() as f64),
-        source.reads()
-    )?;
-    writeln!(
-        out,
-        "requests  {} reads; as an object store counts: {} GET, {} PUT in 16 MiB parts",
-        count_text(files),
-        count_text(files),
-        count_text(parts + plan.shards.len() as u64 + 5)
-    )
 }

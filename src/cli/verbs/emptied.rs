@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::summary::EmptiedClass;
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
 use crate::model::record::{Remark, ShardRecord};
@@ -11,15 +12,16 @@ use crate::store::Sink;
 /// Classes named in a warning.
 const NAMED: usize = 20;
 
-/// Warns of classes that have no sample left, if samples were left out. Indexes are read until each of their classes was seen in one.
-pub(super) fn tell_emptied(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
+/// Warns of classes that have no sample left, if samples were left out, and gives them. Indexes are read until each of their classes was seen
+/// in one.
+pub(super) fn tell_emptied(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<EmptiedClass>> {
     let mut emptied = lost_by_class(manifest);
     for (_, shard) in manifest.shards() {
         if emptied.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let Some(file) = read_index(shard, sink)? else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         for sample in ShardRecord::decode(&shard.index, &file)?.samples {
             emptied.remove(&(sample.label as usize));
@@ -34,7 +36,12 @@ pub(super) fn tell_emptied(sink: &dyn Sink, manifest: &Manifest) -> Result<()> {
     if emptied.len() > NAMED {
         tracing::warn!("{} more classes have none left", emptied.len() - NAMED);
     }
-    Ok(())
+    let class = |(label, samples): (usize, u64)| EmptiedClass {
+        name: manifest.names.classes[label].clone(),
+        label: label as u64,
+        samples,
+    };
+    Ok(emptied.into_iter().map(class).collect())
 }
 
 /// How many samples of each class were left out, by label, as far as their directories tell.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::summary::Summary;
-use super::way;
+use super::{next, way};
 use crate::base::error::Result;
 use crate::cli::settings::Running;
 use crate::publish::commit::{add_indexes, commit_snapshot};
@@ -67,6 +67,7 @@ pub(crate) fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result
             true => done,
             false => "indexed",
         },
+        next: vec![next::command("verify", &sink.to_string(), &[], running)],
         destination: Some(sink.to_string()),
         plan: Some(manifest.plan.clone()),
         samples: manifest.samples,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::next;
 use super::summary::Summary;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
@@ -29,16 +30,27 @@ pub(crate) fn run(
 ) -> Result<Summary> {
     let sink = store::sink(destination, &running.access)?;
     let manifest = require(sink.as_ref())?;
+    let mut next = vec![next::command(
+        "ls",
+        destination,
+        &["--limit", "10"],
+        running,
+    )];
     let text = match (key, json) {
         (None, true) => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
         (None, false) => describe(&manifest, destination),
         (Some(key), _) => {
             let found = find(sink.as_ref(), &manifest, key, &running.effort())?;
             let Found { shard, row, .. } = found;
-            if json {
-                row_json(shard, &row, &manifest)?
-            } else {
-                describe_row(shard, &row, &manifest)
+            next = vec![next::command("cat", destination, &[&row.key], running)];
+            let path = row.source_path.text();
+            let file = path.rsplit(['/', '!']).next().unwrap_or_default();
+            if row.image.is_some() && !file.is_empty() {
+                next[0] = next::command("cat", destination, &[&row.key, "-o", file], running);
+            }
+            match json {
+                true => encode(&row_json(shard, &row, &manifest))?,
+                false => describe_row(shard, &row, &manifest),
             }
         }
     };
@@ -48,6 +60,8 @@ pub(crate) fn run(
         samples: manifest.samples,
         shards: manifest.shards().count() as u64,
         bytes: manifest.bytes,
+        is_json: json,
+        next,
         ..Summary::text(text)
     })
 }
@@ -118,7 +132,7 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
     Ok(())
 }
 
-fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
+pub(super) fn class<'a>(row: &SampleRecord, manifest: &'a Manifest) -> &'a str {
     manifest
         .names
         .classes
@@ -157,7 +171,12 @@ fn describe_row(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> 
     out
 }
 
-fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Result<String> {
+/// What is known of a sample, for programs.
+pub(super) fn row_json(
+    shard: &ShardEntry,
+    row: &SampleRecord,
+    manifest: &Manifest,
+) -> serde_json::Value {
     let fields: Vec<_> = row
         .fields
         .iter()
@@ -170,7 +189,7 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
             })
         })
         .collect();
-    let value = serde_json::json!({
+    serde_json::json!({
         "key": row.key,
         "shard": shard.name,
         "offset": row.offset,
@@ -187,8 +206,11 @@ fn row_json(shard: &ShardEntry, row: &SampleRecord, manifest: &Manifest) -> Resu
             "length": frame.length,
             "start": frame.start,
         })),
-    });
-    serde_json::to_string_pretty(&value)
+    })
+}
+
+fn encode(value: &serde_json::Value) -> Result<String> {
+    serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
         .map_err(|error| Error::failed(error.to_string()))
 }

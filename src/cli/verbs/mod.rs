@@ -4,6 +4,7 @@ pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod convert;
+mod cost;
 mod decide;
 mod describe;
 mod duplicates;
@@ -11,7 +12,9 @@ mod emptied;
 pub(crate) mod gc;
 pub(crate) mod index;
 pub(crate) mod inspect;
+pub(crate) mod ls;
 pub(crate) mod man;
+mod next;
 mod origin;
 pub(in crate::cli) mod outline;
 pub(crate) mod pack;
@@ -58,14 +61,18 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             report::run(&args.destination, Path::new(&args.output), summary, running)
         }
         Verb::Inspect(args) if args.duplicates => {
-            duplicates::run(&args.destination, args.json, running)
+            duplicates::run(&args.destination, args.common.json, running)
         }
         Verb::Inspect(args) => {
-            inspect::run(&args.destination, args.key.as_deref(), args.json, running)
+            let json = args.common.json;
+            inspect::run(&args.destination, args.key.as_deref(), json, running)
         }
+        Verb::Ls(args) => ls::run(&settings::listing(args)?, running),
         Verb::Cat(args) => {
             let what = settings::part(args.field.as_deref(), args.whole);
-            cat::run(&args.destination, &args.key, what, running)
+            let output = args.output.as_ref().filter(|path| !path.is_empty());
+            let output = output.map(Path::new);
+            cat::run(&args.destination, &args.key, what, output, running)
         }
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
@@ -74,29 +81,31 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
 
 fn convert(args: &flags::ConvertArgs, running: &Running) -> Result<Summary> {
     let planning = settings::planning(
-        &args.source,
-        &args.destination,
+        &args.places.source,
+        args.places.destination(),
         &args.recipe,
         args.policy.on_error,
         &args.growth,
+        &args.dry,
     )?;
     let policy = settings::policy(&args.policy)?;
     let fan_out = settings::fan_out(&args.worker)?;
-    convert::run(&planning, policy, fan_out, args.dry_run, running)
+    convert::run(&planning, policy, fan_out, args.dry.dry_run, running)
 }
 
 fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
     let planning = settings::planning(
-        &args.source,
-        &args.destination,
+        &args.places.source,
+        args.places.destination(),
         &args.recipe,
         args.on_error,
         &args.growth,
+        &args.dry,
     )?;
     plan::run(
         &planning,
         &settings::plan_outputs(args)?,
-        args.dry_run,
+        args.dry.dry_run,
         running,
     )
 }
@@ -117,7 +126,8 @@ fn verify(args: &flags::VerifyArgs, running: &Running) -> Result<Summary> {
     let source = source.filter(|source| !source.is_empty());
     let level = settings::level(args.level, source)?;
     let part = settings::verify_scope(args, level)?;
-    verify::run(&args.destination, level, source, &part, args.json, running)
+    let json = args.common.json;
+    verify::run(&args.destination, level, source, &part, json, running)
 }
 
 fn compact(args: &flags::CompactArgs, running: &Running) -> Result<Summary> {

@@ -1,5 +1,7 @@
 //! `pack`: write this worker's shards of the stored plan; those with a record are not touched.
 
+use super::cost::check_room;
+use super::next;
 use super::origin::planned_source;
 use super::publish::finish;
 use super::summary::Summary;
@@ -84,13 +86,17 @@ pub(crate) fn end_part(
         ..packed
     };
     if !fan_out.publish {
-        return Ok(packed);
+        let next = match packed.shards == stored.plan.shards.len() as u64 {
+            true => vec![next::command("publish", &sink.to_string(), &[], running)],
+            false => Vec::new(),
+        };
+        return Ok(Summary { next, ..packed });
     }
     let left = unpacked(sink, stored)?.len();
     if left > 0 {
         tracing::info!(
-            "{left} of {} shards are left to other workers: the last one publishes",
-            stored.plan.shards.len()
+            "{left} of {} left to other workers: the last one publishes",
+            counted(stored.plan.shards.len() as u64, "shard")
         );
         return Ok(packed);
     }
@@ -139,6 +145,7 @@ pub(crate) fn pack(
         stop: &running.stop,
         problems: running.problems.clone(),
     };
+    check_room(sink, &stored.plan, &todo)?;
     running.counters.begin(
         "pack",
         sum(&todo, |shard| shard.samples),

@@ -4,7 +4,7 @@ use super::decide::{Decided, Decision, decide};
 use super::describe::{describe, tell_saving};
 use super::origin::open_source;
 use super::summary::Summary;
-use super::way;
+use super::{next, way};
 use crate::base::error::Result;
 use crate::cli::file::{self};
 use crate::cli::settings::{PlanOutputs, Planning, Running};
@@ -53,7 +53,8 @@ pub(crate) fn on(
     let source = open_source(planning, sink, running)?;
     let decided = decide(planning, source.as_ref(), sink, dry_run, running)?;
     if dry_run {
-        return describe(&decided, source.as_ref());
+        let estimate = &planning.estimate;
+        return describe(&decided, source.as_ref(), sink, estimate, running);
     }
     sink.sweep()?;
     let Decided { decision, outline } = decided;
@@ -74,6 +75,9 @@ pub(crate) fn on(
     sink.put(&source_name(&stored.id), location.as_bytes())?;
     Ok(Summary {
         done: "planned",
+        next: ["pack", "publish"]
+            .map(|verb| next::command(verb, &sink.to_string(), &[], running))
+            .to_vec(),
         changed: Some(true),
         changes,
         source: Some(outline),
@@ -100,6 +104,8 @@ pub(super) fn up_to_date(
     Ok(Summary {
         done: "up to date:",
         changed: Some(false),
+        read: next::reading(&manifest, &sink.to_string()),
+        next: vec![next::command("verify", &sink.to_string(), &[], running)],
         destination: Some(sink.to_string()),
         plan: Some(manifest.plan),
         samples: manifest.samples,

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::duplicates;
 use super::emptied::tell_emptied;
 use super::summary::Summary;
-use super::way;
+use super::{next, way};
 use crate::base::error::Result;
 use crate::base::text::hex;
 use crate::cli::file;
@@ -51,11 +51,15 @@ pub(crate) fn finish(
     running.counters.begin("publish", 0, 0, 0);
     way::of_plan(sink, &stored.plan, |what| way::clear(sink, what, running))?;
     let manifest = publish(sink, stored, running.memory)?;
-    tell_emptied(sink, &manifest)?;
     duplicates::warn(sink, &manifest, running);
+    let emptied = tell_emptied(sink, &manifest)?;
+    let place = sink.to_string();
     Ok(Summary {
         done: "published",
-        destination: Some(sink.to_string()),
+        emptied,
+        read: next::reading(&manifest, &place),
+        next: vec![next::command("verify", &place, &[], running)],
+        destination: Some(place),
         plan: Some(stored.digest.clone()),
         samples: manifest.samples,
         shards: manifest.shards().count() as u64,

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::next;
 use super::origin::{list_again, open_for, planned_source, scan_again};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::text::quoted;
 use crate::base::units::counted;
 use crate::cli::settings::Running;
 use crate::model::listing::Listing;
@@ -42,7 +44,25 @@ pub(crate) fn on(
     running: &Running,
 ) -> Result<Summary> {
     let (manifest, outcome) = repair(sink, source, dry_run, running)?;
-    Ok(summary(&outcome, &manifest, sink, dry_run))
+    let place = sink.to_string();
+    let next = match (
+        outcome.lost.is_empty(),
+        dry_run,
+        outcome.repaired.is_empty(),
+    ) {
+        // Only the source has it.
+        (false, _, _) if source.is_none() => {
+            let words = ["--source", next::SOURCE];
+            vec![next::command("repair", &place, &words, running)]
+        }
+        (_, true, false) => running.for_real.iter().cloned().collect(),
+        (_, false, _) => vec![next::command("verify", &place, &[], running)],
+        (_, true, true) => Vec::new(),
+    };
+    Ok(Summary {
+        next,
+        ..summary(&outcome, &manifest, sink, dry_run)
+    })
 }
 
 /// The same without a word: what is published now, and what was done for it.
@@ -80,6 +100,7 @@ pub(crate) fn repair(
         // A source that was named and cannot be opened is a mistake, not a loss.
         files.get()?;
     }
+    running.counters.begin("repair", 0, 0, 0);
     repair_lists(
         sink,
         &manifest,
@@ -284,7 +305,9 @@ fn replanned(
             Kind::Source,
             format!(
                 "{source} is not what the dataset was made from: files were added, removed, renamed or have other sizes; \
-                 `shardpack verify {sink} --level source --source {source}` names them"
+                 `shardpack verify {sink_word} --level source --source {source_word}` names them",
+                sink_word = quoted(sink.to_string()),
+                source_word = quoted(source.to_string())
             ),
         ));
     }

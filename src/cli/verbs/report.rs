@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
+use crate::base::text::quoted;
 use crate::cli::file;
 use crate::cli::settings::Running;
 use crate::report::run::Run;
@@ -36,7 +37,10 @@ pub(crate) fn run(
     // The page tells what it could not look at; a script is to see that too.
     let damage = dataset.unread.first().map(|first| {
         let count = dataset.unread.len();
-        format!("{count} indexes could not be read, {first}: run `shardpack verify {destination}`")
+        format!(
+            "{count} indexes could not be read, {first}: run `shardpack verify {destination_word}`",
+            destination_word = quoted(destination)
+        )
     });
     if let Some(damage) = &damage {
         tracing::error!("{damage}");

@@ -18,6 +18,15 @@ use crate::source::outline::Outline;
 /// Skipped or odd samples shown to people; programs get them all.
 const SHOWN: usize = 10;
 
+/// A class that has no sample left.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct EmptiedClass {
+    pub(crate) name: String,
+    pub(crate) label: u64,
+    /// How many it had.
+    pub(crate) samples: u64,
+}
+
 /// What a run did.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Summary {
@@ -71,6 +80,15 @@ pub(crate) struct Summary {
     pub skipped: Vec<Remark>,
     /// Samples packed although something about them is odd.
     pub odd: Vec<Remark>,
+    /// Classes that lost all their samples because those were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) emptied: Vec<EmptiedClass>,
+    /// Python that reads the dataset through its manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) read: Option<String>,
+    /// Command lines that come next, for a shell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) next: Vec<String>,
     /// When the run began, RFC 3339 in UTC.
     pub started_at: String,
     /// Wall-clock time.
@@ -87,6 +105,9 @@ pub(crate) struct Summary {
     /// What to print instead of the usual lines.
     #[serde(skip)]
     pub text: Option<String>,
+    /// That is JSON already, of a form of its own.
+    #[serde(skip)]
+    pub is_json: bool,
     /// First word of the usual lines.
     #[serde(skip)]
     pub done: &'static str,
@@ -118,12 +139,30 @@ impl Summary {
         self.peak_rss_bytes = peak_rss_bytes();
     }
 
-    /// Prints it for people.
-    pub(crate) fn print(&self) {
+    /// Prints it for people, or as JSON.
+    pub(crate) fn print(&self, json: bool) -> Result<()> {
         match &self.text {
-            Some(text) => print(text),
-            None => print(&self.render()),
+            _ if json && !self.is_json => return self.print_json(),
+            Some(text) if self.is_json => print(text),
+            Some(text) => print(&format!("{text}{}", self.next_text())),
+            None => print(&format!("{}{}", self.render(), self.next_text())),
         }
+        Ok(())
+    }
+
+    /// How to read the dataset, and what to run next.
+    fn next_text(&self) -> String {
+        let read = self.read.iter().map(|line| ("read", line));
+        let lines = read.chain(self.next.iter().map(|line| ("next", line)));
+        lines
+            .map(|(heading, line)| format!("{heading:10}{line}\n"))
+            .collect()
+    }
+
+    /// Prints it for programs.
+    pub(crate) fn print_json(&self) -> Result<()> {
+        print(&String::from_utf8_lossy(&self.encode()?));
+        Ok(())
     }
 
     fn render(&self) -> String {
@@ -163,6 +202,17 @@ impl Summary {
     fn remarks_text(&self) -> String {
         let mut out = String::new();
         let remarks = [("skipped", &self.skipped), ("odd", &self.odd)];
+        for class in &self.emptied {
+            out.push_str(&format!(
+                "emptied   class `{}`, label {}: {} left out, none is left\n",
+                class.name,
+                class.label,
+                match class.samples {
+                    1 => "its only sample was".to_owned(),
+                    samples => format!("all {} samples were", count_text(samples)),
+                }
+            ));
+        }
         for (what, remarks) in remarks {
             if remarks.is_empty() {
                 continue;
@@ -218,10 +268,14 @@ impl Summary {
 
     /// Writes it for programs.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let mut text =
-            serde_json::to_vec_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
+        file::write("--summary", path, &self.encode()?)
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let text = serde_json::to_vec_pretty(self);
+        let mut text = text.map_err(|error| Error::failed(error.to_string()))?;
         text.push(b'\n');
-        file::write("--summary", path, &text)
+        Ok(text)
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::origin::{list_again, open_for, scan_again};
+use super::next;
+use super::origin::{list_again, open_for, planned_source, scan_again};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::units::{bytes_text, count_text, counted};
@@ -15,6 +16,7 @@ use crate::format::compress::CompressionCost as _;
 use crate::model::manifest::{Manifest, STATE};
 use crate::model::version;
 use crate::plan::budget::{Budget, Overhead, divide_verification};
+use crate::state::claims::claimed;
 use crate::state::published::{load, require};
 use crate::store::{self, Sink, Source};
 use crate::upkeep::verify::{Level, Portion, Report, SourceToCompare, Verifier};
@@ -114,6 +116,7 @@ pub(crate) fn run(
     running: &Running,
 ) -> Result<Summary> {
     let verified = verify(destination, level, source, part, running)?;
+    let next = next_of(&verified, level, source, part, running);
     let Verified {
         destination,
         manifest,
@@ -123,7 +126,58 @@ pub(crate) fn run(
         true => render_json(&report, &destination, level)?,
         false => render(&report, &destination, manifest.as_ref(), level),
     };
-    Ok(summary(&report, destination, text))
+    Ok(Summary {
+        is_json: json,
+        next,
+        ..summary(&report, destination, text)
+    })
+}
+
+/// What mends what was found, or goes on.
+fn next_of(
+    verified: &Verified,
+    level: Level,
+    source: Option<&str>,
+    part: &VerifyScope,
+    running: &Running,
+) -> Vec<String> {
+    let (place, report) = (&verified.destination, &verified.report);
+    let command = |verb: &str, words: &[&str]| vec![next::command(verb, place, words, running)];
+    let is_ours = |manifest: &Manifest| !manifest.recipe.foreign;
+    if !report.findings.is_empty() {
+        let known = || {
+            let sink = store::sink(place, &running.access).ok()?;
+            planned_source(sink.as_ref(), &claimed(sink.as_ref()).ok()??).ok()?
+        };
+        return match (source, &verified.manifest) {
+            (_, manifest) if !manifest.as_ref().is_some_and(is_ours) => Vec::new(),
+            (Some(source), _) => command("repair", &["--source", source]),
+            (None, _) if known().is_some() => command("repair", &[]),
+            (None, _) => command("repair", &["--source", next::SOURCE]),
+        };
+    }
+    match &verified.manifest {
+        None => command("index", &[]),
+        Some(_) if report.unknown > 0 => command("verify", &["--level", "data"]),
+        Some(_) if report.left > 0 => {
+            let words = match (part.sample, level) {
+                (Some(percent), _) => vec!["--sample".to_owned(), format!("{percent}%")],
+                (None, Level::Head) => vec![
+                    "--resume".to_owned(),
+                    "--level".to_owned(),
+                    "head".to_owned(),
+                ],
+                (None, _) => vec!["--resume".to_owned()],
+            };
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let words = match source {
+                Some(source) => [&words[..], &["--level", "source", "--source", source]].concat(),
+                None => words,
+            };
+            command("verify", &words)
+        }
+        Some(_) => Vec::new(),
+    }
 }
 
 /// The same without a word.
@@ -134,6 +188,7 @@ pub(crate) fn verify(
     part: &VerifyScope,
     running: &Running,
 ) -> Result<Verified> {
+    running.counters.begin("list", 0, 0, 0);
     let sink = store::sink(destination, &running.access)?;
     let manifest = load(sink.as_ref())?;
     if manifest.is_none() && !sink.list(STATE)?.is_empty() {

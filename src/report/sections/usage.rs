@@ -1,6 +1,6 @@
 //! How it was made, how it is read, and by what it is known.
 
-use crate::base::text::shell_word;
+use crate::base::text::quoted;
 use crate::model::recipe::Format;
 use crate::report::dataset::Dataset;
 use crate::report::html::lines;
@@ -66,10 +66,7 @@ fn python(text: &str) -> String {
 /// The command that makes what is damaged again.
 pub(in crate::report) fn repair(page: &mut Page, destination: &str, source: Option<&str>) {
     page.says("This makes it again, byte for byte, from the images it was made of:");
-    let source = source.map_or("SRC".to_owned(), shell_word);
-    let command = format!(
-        "shardpack repair {} --source {source}",
-        shell_word(destination)
-    );
+    let source = source.map_or("SRC".to_owned(), quoted);
+    let command = format!("shardpack repair {} --source {source}", quoted(destination));
     pre(page, &command);
 }

@@ -1,6 +1,6 @@
 //! Which columns of a label file hold the file and the class: by their names in a header, or as the user says.
 
-use crate::base::text::{first_of, shell_word, show};
+use crate::base::text::{first_of, quoted, show};
 
 /// Cells of a header that mark the file, in lower case.
 const FILES: [&str; 12] = [
@@ -114,7 +114,7 @@ impl Columns {
                 return Err(format!(
                     "{name}: no column is known to name the files ({}): say which with `--file-column {}`",
                     listed(first),
-                    quoted(example.map_or("", |(_, cell)| cell)),
+                    quoted(short(example.map_or("", |(_, cell)| cell))),
                 ));
             }
         };
@@ -168,9 +168,9 @@ fn unclear(name: &str, first: &[&str], has_header: bool) -> String {
         (false, _) => "2".to_owned(),
         (true, [.., last]) if known.is_empty() => {
             let other = first.iter().rev().find(|cell| !is_one_of(&FILES, cell));
-            quoted(other.unwrap_or(last))
+            quoted(short(other.unwrap_or(last)))
         }
-        _ => quoted(known.first().copied().unwrap_or_default()),
+        _ => quoted(short(known.first().copied().unwrap_or_default())),
     };
     let file = if has_header { "" } else { "--file-column 1 " };
     format!("{name}: {what}: say which with `{file}--label-column {example}`")
@@ -179,11 +179,6 @@ fn unclear(name: &str, first: &[&str], has_header: bool) -> String {
 /// Cells for a message: some of them, and not more of each than a name needs.
 fn listed(cells: &[&str]) -> String {
     first_of(cells.iter().map(|cell| format!("`{}`", short(cell))), NAMED)
-}
-
-/// A word as a shell takes it, cut if it is long.
-fn quoted(word: &str) -> String {
-    shell_word(&short(word))
 }
 
 /// The beginning of a cell, as a message shows it.

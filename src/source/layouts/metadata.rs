@@ -56,7 +56,7 @@ pub(super) fn recognise(unknown: &mut Unknown<'_>) -> Result<Option<Recognised>>
     refuse_classes(unknown, &rows)?;
     if unknown.rules.generated.contains(&"json") {
         return Err(Error::usage(
-            "--json makes a `json` field, and what the metadata says of an image is one: drop `--json`",
+            "--add-json makes a `json` field, and what the metadata says of an image is one: drop `--add-json`",
         ));
     }
     for dir in &mut unknown.listing.dirs {

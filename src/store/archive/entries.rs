@@ -7,7 +7,7 @@ use super::Stop;
 use super::left_out::LeftOut;
 use crate::model::counters::Counters;
 use crate::model::extent::{Extent, Method};
-use crate::model::listing::{Dir, Problem, ProblemKind};
+use crate::model::listing::{Dir, Problem, ProblemKind, is_hidden};
 use crate::model::sample::{Archive, SourcePath, archive_stem};
 
 /// Problems of one archive after which its walk ends: more tell nobody more.
@@ -211,7 +211,7 @@ impl<'a> Entries<'a> {
         let mut begin = 0;
         for part in clean.split(|&b| b == b'/') {
             let end = begin + part.len();
-            if part.starts_with(b".") {
+            if is_hidden(part) {
                 let whole = end == clean.len();
                 let new =
                     (whole && !is_directory) || self.hidden_dirs.insert(clean[..end].to_vec());

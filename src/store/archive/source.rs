@@ -208,6 +208,14 @@ impl Source for ArchiveSource {
         self.inner.lend(threads);
     }
 
+    fn requests_to_list(&self, files: u64) -> u64 {
+        self.inner.requests_to_list(files)
+    }
+
+    fn requests_to_read(&self, bytes: u64) -> u64 {
+        self.inner.requests_to_read(bytes)
+    }
+
     fn reads(&self) -> usize {
         self.inner.reads()
     }

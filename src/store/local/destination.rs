@@ -126,6 +126,18 @@ impl Destination {
         }
     }
 
+    /// Bytes that this user can still write where the dataset is to be; `None` where the file system does not say.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        let there = self.root.ancestors().find(|path| path.is_dir())?;
+        let found = rustix::fs::statvfs(there).ok()?;
+        let blocks = match rustix::process::geteuid().is_root() {
+            true => found.f_bfree,
+            false => found.f_bavail,
+        };
+        // Some mounts have no idea of their size.
+        (found.f_blocks > 0).then(|| blocks.saturating_mul(found.f_frsize))
+    }
+
     /// Makes names durable that a run gave before it died: what is found here is gone on with.
     pub(super) fn settle(&self, directories: &[&str]) -> io::Result<()> {
         if !self.fsync {

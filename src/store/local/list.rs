@@ -12,7 +12,8 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result, reason};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::text::show;
-use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::model::counters::Counters;
+use crate::model::listing::{Dir, Listing, Problem, ProblemKind, is_hidden};
 use crate::model::sample::SourcePath;
 use crate::store::local::look::{LookedAt, Place, look_at};
 use crate::store::local::paths::is_of_the_data;
@@ -30,6 +31,7 @@ pub(super) struct Walk {
     directories: Vec<(usize, Pending<Entries>)>,
     entries: VecDeque<(usize, Pending<LookedAt>)>,
     steps: Steps,
+    counters: Arc<Counters>,
 }
 
 /// Some entries of a directory, looked at or not, and the rest of it.
@@ -60,13 +62,14 @@ impl Entries {
 
 impl Walk {
     /// A walk whose pieces of work `reactor` does.
-    pub(super) fn new(reactor: Reactor, steps: Steps) -> Self {
+    pub(super) fn new(reactor: Reactor, steps: Steps, counters: Arc<Counters>) -> Self {
         Self {
             reactor,
             listing: Listing::default(),
             directories: Vec::new(),
             entries: VecDeque::new(),
             steps,
+            counters,
         }
     }
 
@@ -108,6 +111,7 @@ impl Walk {
     }
 
     fn enter(&mut self, path: PathBuf, place: Arc<Place>) {
+        self.counters.directory();
         let dir = self.listing.dirs.len();
         self.listing.dirs.push(Dir::new(place.path.clone()));
         let steps = self.steps.clone();
@@ -161,6 +165,7 @@ impl Walk {
             return Err(error);
         }
         self.listing.problems.extend(looked_at.problems);
+        self.counters.listed(looked_at.files.len() as u64);
         let into = &mut self.listing.dirs[dir];
         if !into.append(looked_at.files) {
             return Err(Error::failed(format!(
@@ -187,9 +192,7 @@ fn next_entries(place: Arc<Place>, mut rest: fs::ReadDir, steps: &Steps) -> Entr
     while entries.to_look_at.len() < CHUNK_ENTRIES {
         match next() {
             None => return entries,
-            Some(Ok(entry)) if entry.file_name().as_bytes().starts_with(b".") => {
-                entries.hidden += 1
-            }
+            Some(Ok(entry)) if is_hidden(entry.file_name().as_bytes()) => entries.hidden += 1,
             Some(Ok(entry)) => entries.to_look_at.push(entry),
             Some(Err(error)) if is_of_the_data(&error) => {
                 entries

@@ -177,6 +177,10 @@ impl Sink for LocalSink {
         Ok(StoredChecksum::ReadInstead)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.destination.free_bytes()
+    }
+
     fn requests(&self) -> usize {
         1
     }

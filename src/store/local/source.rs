@@ -11,6 +11,7 @@ use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::{Pending, Reactor};
 use crate::base::text::show;
+use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
 use crate::store::local::list::Walk;
@@ -31,6 +32,7 @@ pub(in crate::store) struct LocalSource {
     buffers: Arc<Buffers>,
     reads: usize,
     steps: Steps,
+    counters: Arc<Counters>,
 }
 
 impl LocalSource {
@@ -62,6 +64,7 @@ impl LocalSource {
             buffers: Arc::new(Buffers::within(access.memory)),
             reads,
             steps: Steps::of(access),
+            counters: Arc::clone(&access.counters),
         })
     }
 }
@@ -79,7 +82,8 @@ impl Source for LocalSource {
         // Two threads when files are warm, as many as reads when every directory is slow.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let reactor = Reactor::new(self.reads.max(cores), cores.saturating_sub(1));
-        Walk::new(reactor, self.steps.clone()).run(&self.root.given, &self.root.path)
+        Walk::new(reactor, self.steps.clone(), Arc::clone(&self.counters))
+            .run(&self.root.given, &self.root.path)
     }
 
     fn start(&self, field: &Field) -> Pending<Buffer> {

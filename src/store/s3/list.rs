@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
-use crate::model::listing::{Dir, Listing, Problem, ProblemKind};
+use crate::model::listing::{Dir, Listing, Problem, ProblemKind, is_hidden};
 use crate::model::sample::{SourcePath, Version};
 use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
@@ -116,7 +116,7 @@ impl Listed {
             if name.is_empty() {
                 continue;
             }
-            if name.starts_with('.') {
+            if is_hidden(name.as_bytes()) {
                 self.hidden += 1;
             } else if !self.dir.push(name.as_bytes(), size, &Version::ETag(tag)) {
                 return Err(Error::failed(format!(
@@ -133,7 +133,7 @@ impl Listed {
                 let what = " is a key with an empty directory name";
                 self.problems
                     .push(Problem::new(ProblemKind::Special, path, what));
-            } else if name.starts_with('.') {
+            } else if is_hidden(name.as_bytes()) {
                 self.hidden += 1;
             } else {
                 self.below.push(format!("{path}{slash}{name}"));

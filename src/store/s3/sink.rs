@@ -302,6 +302,10 @@ impl Sink for S3Sink {
         })
     }
 
+    fn requests_to_write(&self, bytes: u64) -> u64 {
+        write::requests(bytes)
+    }
+
     fn requests(&self) -> usize {
         REQUESTS
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::base::buffer::{Buffer, Buffers, allocated};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
+use crate::base::units::STREAM_ABOVE_BYTES;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
 use crate::store::s3::connection::Connection;
@@ -16,6 +17,9 @@ use crate::store::s3::read::{ACTION, Object, Span, read};
 use crate::store::s3::spread::Start;
 use crate::store::s3::trouble::RequestError;
 use crate::store::{Access, Source};
+
+/// Keys in one answer of a listing at most.
+const PAGE_KEYS: u64 = 1000;
 
 /// Memory of a read that waits for its place: its task, and the promise that it has given. A unit test measures it.
 const STARTED_BYTES: u64 = 1536;
@@ -158,6 +162,14 @@ impl Source for S3Source {
     }
 
     fn lend(&self, _threads: usize) {}
+
+    fn requests_to_list(&self, files: u64) -> u64 {
+        files.div_ceil(PAGE_KEYS).max(1)
+    }
+
+    fn requests_to_read(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(STREAM_ABOVE_BYTES).max(1)
+    }
 
     fn reads(&self) -> usize {
         self.connection.reads

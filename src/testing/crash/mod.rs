@@ -321,6 +321,8 @@ impl World {
         }
         Running {
             replace: false,
+            reach: String::new(),
+            for_real: None,
             problems: Default::default(),
             jobs: Some(1),
             cores: 1,

@@ -16,6 +16,9 @@ use crate::store::ObjectMeta;
 use crate::upkeep::gc::inventory::{Inventory, StoredPlan};
 use crate::upkeep::gc::objects::{ShardFile, Stage, files_of};
 
+/// What a snapshot is called after which others came.
+pub(crate) const EARLIER_SNAPSHOT: &str = "earlier snapshot";
+
 /// An object that nothing needs.
 pub(super) struct UnusedObject<'a> {
     pub(super) object: &'a ObjectMeta,
@@ -56,7 +59,7 @@ pub(super) fn find<'a>(
     let dropped = inventory.dropped.iter().copied();
     let dropped: HashSet<String> = dropped.map(snapshot_name).collect();
     for object in objects.iter().filter(|o| dropped.contains(&o.name)) {
-        garbage.add(Stage::Snapshots, object, "earlier snapshot");
+        garbage.add(Stage::Snapshots, object, EARLIER_SNAPSHOT);
     }
     let Some((&newest, _)) = inventory.claims.last_key_value() else {
         return garbage;

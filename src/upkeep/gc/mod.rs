@@ -17,7 +17,8 @@ use crate::base::error::Result;
 use crate::model::manifest::{MANIFEST, STATE};
 use crate::publish::card::CARD;
 use crate::publish::companions::SUMS;
-use crate::store::{Leftover, Sink, at_once};
+use crate::store::{Leftover, ObjectMeta, Sink, at_once};
+pub(crate) use crate::upkeep::gc::garbage::EARLIER_SNAPSHOT;
 use crate::upkeep::gc::garbage::UnusedObject;
 use crate::upkeep::gc::inventory::Inventory;
 
@@ -41,6 +42,10 @@ pub(crate) struct RemovalOutcome {
     pub young: Vec<Leftover>,
     /// Not of this dataset.
     pub foreign: Vec<Leftover>,
+    /// Where nothing was removed: earlier snapshots and what only they need, which stay because nobody said that they may go.
+    pub kept: Vec<Leftover>,
+    /// Whether those are older than [`RemovalRules::older_than`].
+    pub kept_is_old: bool,
 }
 
 /// Finds what nothing needs and removes what the rules allow.
@@ -54,14 +59,6 @@ pub(crate) fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOu
     let inventory = inventory::take(sink, &objects, rules)?;
     discard(sink, leftovers, &inventory, rules, &mut outcome)?;
     let garbage = garbage::find(&objects, &inventory, rules.older_than);
-    let leftover = |unused: &UnusedObject<'_>| Leftover {
-        name: unused.object.name.clone(),
-        what: unused.what,
-        bytes: Some(unused.object.bytes),
-        age: unused.object.age,
-        id: String::new(),
-        ours: true,
-    };
     for stage in garbage.old.values() {
         if !rules.dry_run {
             at_once(sink.requests(), stage, |unused| {
@@ -71,7 +68,54 @@ pub(crate) fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOu
         outcome.removed.extend(stage.iter().map(leftover));
     }
     outcome.young.extend(garbage.young.iter().map(leftover));
+    if outcome.removed.is_empty() && rules.keep.is_none() {
+        for (older_than, is_old) in [(rules.older_than, true), (Duration::ZERO, false)] {
+            outcome.kept = only_kept(sink, &objects, older_than, &outcome)?;
+            outcome.kept_is_old = is_old;
+            if !outcome.kept.is_empty() {
+                break;
+            }
+        }
+    }
     Ok(outcome)
+}
+
+/// What would go besides, if only the newest snapshot were kept.
+fn only_kept(
+    sink: &dyn Sink,
+    objects: &[ObjectMeta],
+    older_than: Duration,
+    outcome: &RemovalOutcome,
+) -> Result<Vec<Leftover>> {
+    let rules = RemovalRules {
+        older_than,
+        keep: Some(1),
+        dry_run: true,
+    };
+    let inventory = inventory::take(sink, objects, &rules)?;
+    if inventory.dropped.is_empty() {
+        return Ok(Vec::new());
+    }
+    let garbage = garbage::find(objects, &inventory, older_than);
+    let known: HashSet<&str> = outcome
+        .young
+        .iter()
+        .map(|young| young.name.as_str())
+        .collect();
+    let all = garbage.old.values().flatten();
+    let kept = all.filter(|unused| !known.contains(unused.object.name.as_str()));
+    Ok(kept.map(leftover).collect())
+}
+
+fn leftover(unused: &UnusedObject<'_>) -> Leftover {
+    Leftover {
+        name: unused.object.name.clone(),
+        what: unused.what,
+        bytes: Some(unused.object.bytes),
+        age: unused.object.age,
+        id: String::new(),
+        ours: true,
+    }
 }
 
 /// Removes what was left half written.

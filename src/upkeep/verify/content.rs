@@ -28,11 +28,16 @@ pub(super) fn check(
     findings: &mut Vec<Finding>,
 ) -> Result<(u64, u32)> {
     let raw = verification.open(&shard.name)?;
+    let samples = record.samples.len() as u64;
     if manifest.recipe.foreign {
+        verification.counters.samples(samples);
         return check_foreign(manifest, shard, raw, record, findings);
     }
     let mut watcher = ShardWatcher::new(verification, manifest, record, collected);
     let read = check_packed(manifest, shard, raw, &mut watcher)?;
+    // What came after damage was not looked at one by one.
+    let unseen = samples.saturating_sub(watcher.seen);
+    verification.counters.samples(unseen);
     findings.append(&mut watcher.findings);
     if let Some(error) = watcher.error {
         return Err(error);

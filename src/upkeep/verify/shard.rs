@@ -82,6 +82,7 @@ fn check_kept(
         }
     }
     let counters = verification.counters;
+    counters.samples(shard.samples);
     counters.shard(&shard.name, shard.bytes, shard.samples);
     let mut report = collected.report();
     report.findings.extend(findings);

@@ -3,6 +3,7 @@
 use crate::base::error::Error;
 use crate::format::RecipeLayout as _;
 use crate::format::{Finding, Watch};
+use crate::model::counters::Counters;
 use crate::model::manifest::Manifest;
 use crate::model::recipe::{Missing, filling};
 use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, ShardRecord};
@@ -20,11 +21,14 @@ pub(super) struct ShardWatcher<'a> {
     /// The first failure to read the source.
     pub(super) error: Option<Error>,
     comparison: Option<SourceComparison<'a>>,
+    counters: &'a Counters,
+    /// Samples that were seen and counted.
+    pub(super) seen: u64,
 }
 
 impl<'a> ShardWatcher<'a> {
     pub(super) fn new(
-        verification: &Verifier<'_>,
+        verification: &Verifier<'a>,
         manifest: &Manifest,
         record: &'a ShardRecord,
         collected: &'a Collected<'_>,
@@ -40,6 +44,8 @@ impl<'a> ShardWatcher<'a> {
             findings,
             error: None,
             comparison,
+            counters: verification.counters,
+            seen: 0,
         }
     }
 
@@ -127,6 +133,10 @@ impl Watch for ShardWatcher<'_> {
     }
 
     fn field_end(&mut self, sample: usize, field: usize) {
+        if field == 0 {
+            self.seen += 1;
+            self.counters.samples(1);
+        }
         let record = self.record;
         let row = &record.samples[sample];
         let place = &row.fields[field];

@@ -19,6 +19,7 @@ use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
 use crate::store::s3::write::parts::Parts;
 
+pub(super) use parts::requests;
 pub(super) use put::{How, Put};
 pub(super) use shard::S3Shard;
 

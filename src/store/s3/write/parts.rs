@@ -23,6 +23,14 @@ pub(super) fn part_bytes(shard_bytes: u64) -> u64 {
         .max(PART_BYTES)
 }
 
+/// Requests that writing a shard of so many bytes takes: one, or the parts of an upload with its beginning and its end.
+pub(in crate::store::s3) fn requests(shard_bytes: u64) -> u64 {
+    match part_bytes(shard_bytes) {
+        part if shard_bytes <= part => 1,
+        part => shard_bytes.div_ceil(part) + 2,
+    }
+}
+
 /// The memory of all parts.
 pub(super) struct Parts {
     held: Arc<Semaphore>,

@@ -1,0 +1,362 @@
+//! The flags of each verb.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::base::units::parse_time;
+
+use super::groups::*;
+use super::values::*;
+
+/// Where the images are, and where the dataset goes.
+#[derive(Debug, Args)]
+pub(crate) struct PlacesArgs {
+    /// Images: a directory, s3://BUCKET/PREFIX, or an archive (.tar, .zip)
+    ///
+    /// With one directory per class, or splits of such; archives in it count as directories.
+    #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
+    pub(crate) source: String,
+    /// Where the dataset goes: a directory or s3://BUCKET/PREFIX
+    #[arg(
+        value_name = "DST",
+        env = "SHARDPACK_DST",
+        required_unless_present = "into"
+    )]
+    pub(super) destination: Option<String>,
+    /// The same as DST
+    #[arg(short = 'o', id = "into", value_name = "DST")]
+    pub(super) into: Option<String>,
+}
+
+impl PlacesArgs {
+    /// Where the dataset goes: what was typed wins over the environment.
+    pub(crate) fn destination(&self) -> &str {
+        let place = self.into.as_deref().or(self.destination.as_deref());
+        place.unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    pub(crate) places: PlacesArgs,
+    #[command(flatten)]
+    pub(crate) recipe: RecipeArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) growth: GrowthArgs,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+    #[command(flatten)]
+    pub(crate) dry: DryRunArgs,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertPlanArgs {
+    #[command(flatten)]
+    pub(crate) places: PlacesArgs,
+    #[command(flatten)]
+    pub(crate) recipe: RecipeArgs,
+    /// Images of no bytes: fail, or skip them
+    ///
+    /// Refuse the source, or leave them to be skipped when packed.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnError::Fail, env = "SHARDPACK_ON_ERROR", help_heading = "Damaged samples")]
+    pub(crate) on_error: OnError,
+    #[command(flatten)]
+    pub(crate) growth: GrowthArgs,
+    /// Workers that are to pack
+    ///
+    /// For --out-workers. [default: one for each shard]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "SHARDPACK_WORKERS",
+        help_heading = "Workers"
+    )]
+    pub(crate) workers: Option<usize>,
+    /// Write to this file how many workers will have work
+    ///
+    /// At most --workers, 0 when nothing changed.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SHARDPACK_OUT_WORKERS",
+        help_heading = "Workers"
+    )]
+    pub(crate) out_workers: Option<OsString>,
+    /// Write to this file whether there is anything to do: `true` or `false`
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SHARDPACK_OUT_CHANGED",
+        help_heading = "Workers"
+    )]
+    pub(crate) out_changed: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) dry: DryRunArgs,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PackArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Where the source lies now, if it was moved
+    ///
+    /// [default: where it was when planned]
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
+    #[command(flatten)]
+    pub(crate) worker: WorkerArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Write the SHA-256 of manifest.json to this file
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_OUT_DIGEST")]
+    pub(crate) out_digest: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The dataset, or anybody's tar shards: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// The same as --source
+    #[arg(value_name = "SRC", conflicts_with = "source")]
+    pub(crate) source_argument: Option<String>,
+    /// How deep to look: list, head, data or source
+    ///
+    /// Each level includes those before it.
+    #[arg(long, value_enum, default_value_t = Level::Data, env = "SHARDPACK_LEVEL")]
+    pub(crate) level: Level,
+    /// The source to compare with, for --level source
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
+    /// Read only this part of the shards, the next ones
+    ///
+    /// Those that come after the last run's: 1% reads all in 100 runs.
+    #[arg(long, value_name = "PERCENT", env = "SHARDPACK_SAMPLE")]
+    pub(crate) sample: Option<String>,
+    /// Begin no shard after this time: 90s, 30m, 12h
+    ///
+    /// `--resume` goes on.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, env = "SHARDPACK_MAX_DURATION")]
+    pub(crate) max_duration: Option<std::time::Duration>,
+    /// Go on with the shard at which the last run ended
+    #[arg(long, env = "SHARDPACK_RESUME")]
+    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) page: ReportFlag,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// The images it was made from, or a copy of them
+    ///
+    /// [default: where they were, when `plan` stored the plan]
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
+    /// Print what would be repaired, and write nothing
+    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// The images it was made from, or more of them
+    ///
+    /// [default: where they were, when `plan` stored the plan]
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
+    /// The file given as --labels before
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_LABELS")]
+    pub(crate) labels: Option<OsString>,
+    /// The column given as --file-column before
+    #[arg(long, value_name = "COLUMN", env = "SHARDPACK_FILE_COLUMN")]
+    pub(crate) file_column: Option<String>,
+    /// The column given as --label-column before
+    #[arg(long, value_name = "COLUMN", env = "SHARDPACK_LABEL_COLUMN")]
+    pub(crate) label_column: Option<String>,
+    /// The file given as --synsets before
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "labels",
+        env = "SHARDPACK_SYNSETS"
+    )]
+    pub(crate) synsets: Option<OsString>,
+    /// The file given as --class-names before
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_CLASS_NAMES")]
+    pub(crate) class_names: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Print what would be done, and write nothing
+    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Leave alone what is younger: 30m, 12h, 7d
+    ///
+    /// A run that still writes it may be alive. `0s` takes all.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_time, env = "SHARDPACK_OLDER_THAN")]
+    pub(crate) older_than: std::time::Duration,
+    /// Keep only the newest N snapshots, and what they name
+    ///
+    /// All of them where this is not said. An earlier one goes when the one after it is older than `--older-than`.
+    #[arg(long, value_name = "N", env = "SHARDPACK_KEEP")]
+    pub(crate) keep: Option<usize>,
+    /// Print what would be removed, and remove nothing
+    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Readers to describe the shards to, with commas between
+    ///
+    /// dali, energon, energon-sqlite, openclip, tfds, tfrecord, timm, wids
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "SHARDPACK_INDEX"
+    )]
+    pub(crate) index: Vec<String>,
+    #[command(flatten)]
+    pub(crate) replace: ReplaceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Where the page goes; `-` is stdout
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "report.html",
+        env = "SHARDPACK_OUTPUT"
+    )]
+    pub(crate) output: OsString,
+    /// Tell of this run too: the file that its --summary wrote
+    #[arg(long, value_name = "SUMMARY", env = "SHARDPACK_RUN")]
+    pub(crate) run: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Show where this sample lies: its key, or a file's path in the source
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// List images that are there several times
+    ///
+    /// Those in several splits come first. Each is read and compared.
+    #[arg(long, conflicts_with = "key", env = "SHARDPACK_DUPLICATES")]
+    pub(crate) duplicates: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Only samples whose key or source path matches, or a directory above it
+    ///
+    /// `*` stays within a directory, as in a shell: `cat`, `cat/0*`, `**/*.png`.
+    #[arg(value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
+    /// End after so many samples
+    #[arg(long, value_name = "N", env = "SHARDPACK_LIMIT")]
+    pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CatArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Key of the sample, KEY.FIELD, or the path of one of its files in the source
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    /// Field to write [default: the image]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "whole",
+        env = "SHARDPACK_FIELD"
+    )]
+    pub(crate) field: Option<String>,
+    /// Write the whole sample as it lies in the shard: tar members (`| tar x` unpacks them), or the record
+    #[arg(long, env = "SHARDPACK_WHOLE")]
+    pub(crate) whole: bool,
+    /// Write it to this file [default: stdout, unless that is a terminal]
+    #[arg(short, long, value_name = "FILE", env = "SHARDPACK_OUTPUT")]
+    pub(crate) output: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
