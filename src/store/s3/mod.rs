@@ -7,8 +7,10 @@
 mod ahead;
 mod client;
 mod connection;
+mod crc;
 mod credentials;
 mod explain;
+mod get;
 mod head;
 mod hedge;
 mod link;
