@@ -9,6 +9,7 @@
 //! | `BENCH_FILES` | files in the tree (20000, 100 KB each); planning is measured with a hundred times as many |
 //! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, `get`, `s3`, `tfrecord`, `zstd`, and `shardpack`, `tar`, `shardwriter`, `floor` |
 //! | `BENCH_PYTHON` | a Python with webdataset and TensorFlow (`.venv/bin/python`) |
+//! | `BENCH_UNITS` | the unit tests' binary, which gets objects and does nothing with them: `cargo test --release --lib --no-run` says where it is |
 //! | `SHARDPACK_BIN` | the program to measure |
 
 mod bare;

@@ -169,6 +169,18 @@ impl Bench {
             ),
             ("convert", Box::new(convert)),
         ];
+        let units = env::var_os("BENCH_UNITS");
+        if let Some(units) = &units {
+            let gets = || {
+                let mut command = Command::new(units);
+                let test = "testing::gets::what_getting_objects_costs";
+                command.args(["--ignored", "--exact", test]);
+                command.env("GETS_AT_ONCE", &reads);
+                server.aim(&mut command);
+                Ok(command)
+            };
+            contenders.push(("gets", Box::new(gets)));
+        }
         if Path::new(env!("CARGO_MANIFEST_DIR")).join(S5CMD).exists() {
             contenders.push(("s5cmd cp", Box::new(s5cmd)));
         } else {
@@ -179,6 +191,12 @@ impl Bench {
         print(&sides, objects, server.bytes as f64);
         let cpu = |name: &str| Some(sides.iter().find(|side| side.name == name)?.cpu());
         let ratio = |ours, other| Some(cpu(ours)? / cpu(other)?);
+        let goal = Goal::AtMost(1.3);
+        self.goal(
+            "processor: gets / bare hyper",
+            ratio("gets", "bare hyper"),
+            goal,
+        );
         let goal = Goal::AtMost(2.2);
         self.goal(
             "processor: convert / bare hyper",

@@ -78,12 +78,15 @@ impl Exchange {
             mut connection,
         } = self;
         let mut words = Vec::new();
-        let mut connected = true;
+        let mut ended = None;
         let whole = poll_fn(|context| {
             loop {
                 let mut frame = Pin::new(&mut body).poll_frame(context);
-                if frame.is_pending() && connected {
-                    connected = connection.poll_without_shutdown(context).is_pending();
+                if frame.is_pending() && ended.is_none() {
+                    // With nothing more to ask it ends when it has read the body.
+                    if let Poll::Ready(end) = connection.poll_without_shutdown(context) {
+                        ended = Some(end.is_ok());
+                    }
                     frame = Pin::new(&mut body).poll_frame(context);
                 }
                 match ready!(frame) {
@@ -100,7 +103,8 @@ impl Exchange {
         });
         let whole = whole.await;
         let parts = connection.into_parts();
-        let again = whole && connected && parts.read_buf.is_empty() && stays(&head);
+        let sound = ended.unwrap_or(true) && parts.read_buf.is_empty();
+        let again = whole && sound && stays(&head);
         (head, words, again.then(|| parts.io.into_inner()))
     }
 }

@@ -175,3 +175,6 @@ impl Getter {
 fn value(text: String) -> Result<HeaderValue, RequestError> {
     HeaderValue::try_from(text).map_err(|error| RequestError::new(Cause::Other, error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;
