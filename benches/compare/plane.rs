@@ -132,6 +132,7 @@ impl Bench {
         let out = self.dir.join("out");
         let (number, reads) = (objects.to_string(), AT_ONCE.to_string());
         let endpoint = server.endpoint.as_str();
+        let units = env::var_os("BENCH_UNITS");
         let convert = || {
             fresh(&out)?;
             let mut command = Command::new(&self.shardpack);
@@ -169,13 +170,13 @@ impl Bench {
             ),
             ("convert", Box::new(convert)),
         ];
-        let units = env::var_os("BENCH_UNITS");
         if let Some(units) = &units {
-            let gets = || {
+            let reads = &reads;
+            let gets = move || {
                 let mut command = Command::new(units);
                 let test = "testing::gets::what_getting_objects_costs";
                 command.args(["--ignored", "--exact", test]);
-                command.env("GETS_AT_ONCE", &reads);
+                command.env("GETS_AT_ONCE", reads);
                 server.aim(&mut command);
                 Ok(command)
             };

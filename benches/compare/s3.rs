@@ -14,6 +14,8 @@ use aws_sdk_s3::config::{
 };
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -241,12 +243,21 @@ fn picture(seed: usize) -> Bytes {
 }
 
 fn client(endpoint: &str) -> Client {
+    let mut http =
+        aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
+    if let Ok(path) = std::env::var("AWS_CA_BUNDLE") {
+        let pem = std::fs::read(path).unwrap_or_default();
+        let trusted = TrustStore::empty().with_pem_certificate(pem);
+        let context = TlsContext::builder().with_trust_store(trusted).build();
+        http = http.tls_context(context.expect("the bench's own certificate can be used"));
+    }
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new(
             ACCESS_KEY, SECRET_KEY, None, None, "bench",
         ))
+        .http_client(http.build_https())
         .endpoint_url(endpoint)
         .force_path_style(true)
         .retry_config(RetryConfig::disabled())
