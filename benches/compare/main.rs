@@ -7,12 +7,15 @@
 //! |---|---|
 //! | `BENCH_ROUNDS` | runs of each contender (5) |
 //! | `BENCH_FILES` | files in the tree (20000, 100 KB each); planning is measured with a hundred times as many |
-//! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, `s3`, `tfrecord`, `zstd`, and `shardpack`, `tar`, `shardwriter`, `floor` |
+//! | `BENCH_ONLY` | comma-separated: `warm`, `fsync`, `verify`, `slow`, `plan`, `get`, `s3`, `tfrecord`, `zstd`, and `shardpack`, `tar`, `shardwriter`, `floor` |
 //! | `BENCH_PYTHON` | a Python with webdataset and TensorFlow (`.venv/bin/python`) |
+//! | `BENCH_UNITS` | the unit tests' binary, which gets objects and does nothing with them: `cargo test --release --lib --no-run` says where it is |
 //! | `SHARDPACK_BIN` | the program to measure |
 
+mod bare;
 mod floor;
 mod measure;
+mod plane;
 mod s3;
 
 use std::collections::HashSet;
@@ -24,9 +27,10 @@ use std::process::{Command, ExitCode};
 use std::thread;
 
 use measure::{Contender, Series, in_turns};
+use s3::Serving;
 
-const SECTIONS: [&str; 8] = [
-    "warm", "fsync", "verify", "slow", "plan", "s3", "tfrecord", "zstd",
+const SECTIONS: [&str; 9] = [
+    "warm", "fsync", "verify", "slow", "plan", "get", "s3", "tfrecord", "zstd",
 ];
 /// Texts of the tree that compression is measured with, and bytes of each.
 const TEXTS: usize = 4000;
@@ -48,8 +52,13 @@ fn main() -> ExitCode {
         ["floor", tree, out, "--fsync"] => {
             floor::copy(Path::new(tree), Path::new(out), true).map(drop)
         }
-        ["s3-serve", latency, part, pictures] => number(latency)
-            .and_then(|latency| s3::serve(latency as u64, number(part)? as u64, number(pictures)?)),
+        ["s3-serve", ref numbers @ ..] => {
+            Serving::read(numbers).and_then(|serving| s3::serve(&serving))
+        }
+        ["s3-bare", endpoint, pictures, at_once] => {
+            number(pictures).and_then(|pictures| s3::bare(endpoint, pictures, number(at_once)?))
+        }
+        ["s3-ranges", endpoint, prefix] => s3::ranges(endpoint, prefix),
         ["s3-get", endpoint, pictures, at_once] => {
             number(pictures).and_then(|pictures| s3::get(endpoint, pictures, number(at_once)?))
         }
@@ -129,12 +138,13 @@ impl Bench {
     }
 
     fn run(&self) -> io::Result<()> {
-        let sections: [fn(&Self) -> io::Result<()>; 8] = [
+        let sections: [fn(&Self) -> io::Result<()>; 9] = [
             Self::warm,
             Self::fsync,
             Self::verify,
             Self::slow,
             Self::plan,
+            Self::get,
             Self::s3,
             Self::tfrecord,
             Self::zstd,
@@ -579,7 +589,12 @@ impl Bench {
         // A fresh server for each run: what runs before wrote is gone.
         let start_with = |latency: u64, part: u64, pictures: usize| -> io::Result<String> {
             current.replace(None);
-            let server = s3::Elsewhere::start(latency, part, pictures)?;
+            let server = s3::Elsewhere::start(&Serving {
+                latency_ms: latency,
+                part_ms: part,
+                pictures,
+                ..Serving::default()
+            })?;
             let endpoint = server.endpoint.clone();
             current.replace(Some(server));
             Ok(endpoint)

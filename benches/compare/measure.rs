@@ -70,6 +70,11 @@ fn poll(id: u32, ended: &AtomicBool) -> (u64, f64) {
     (peak, cpu)
 }
 
+/// Processor time of a process that runs.
+pub(crate) fn cpu_of(id: u32) -> f64 {
+    cpu_seconds(&format!("/proc/{id}/stat")).unwrap_or(0.0)
+}
+
 /// User and system time; Linux counts them here in hundredths of a second.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let text = fs::read_to_string(stat).ok()?;

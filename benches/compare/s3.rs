@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,40 +14,105 @@ use aws_sdk_s3::config::{
 };
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use shardpack_fixtures::s3_server::{ACCESS_KEY, BUCKET, Fault, Kind, Options, SECRET_KEY, Server};
 
+use crate::bare::{self, Wanted};
+use crate::measure::cpu_of;
+use crate::plane::certificate;
+
+/// Ranges that shardpack reads shards in, and how many at once.
+const RANGE_BYTES: u64 = 8 << 20;
+const RANGES: usize = 8;
 /// Part size of shardpack for shards of this size.
 const PART_BYTES: usize = 8 << 20;
 /// Parts in flight that shardpack allows with this much memory.
 pub(crate) const PARTS: usize = 32;
 
+/// What a server is to do.
+#[derive(Default)]
+pub(crate) struct Serving {
+    /// Milliseconds before every answer, and more of them before that to a part.
+    pub(crate) latency_ms: u64,
+    pub(crate) part_ms: u64,
+    /// Pictures that it holds.
+    pub(crate) pictures: usize,
+    /// Whether it speaks TLS.
+    pub(crate) tls: bool,
+    /// Whether it keeps what is uploaded in parts, which costs it more than all else.
+    pub(crate) keeps: bool,
+}
+
+impl Serving {
+    fn words(&self) -> [String; 5] {
+        let [tls, keeps] = [self.tls, self.keeps].map(u64::from);
+        let numbers = [
+            self.latency_ms,
+            self.part_ms,
+            self.pictures as u64,
+            tls,
+            keeps,
+        ];
+        numbers.map(|number| number.to_string())
+    }
+
+    /// The same from a command line.
+    pub(crate) fn read(words: &[&str]) -> io::Result<Self> {
+        let numbers: Result<Vec<u64>, _> = words.iter().map(|word| word.parse()).collect();
+        let numbers = numbers.map_err(io::Error::other)?;
+        let [latency_ms, part_ms, pictures, tls, keeps] = numbers[..] else {
+            return Err(io::Error::other("five numbers are expected"));
+        };
+        Ok(Self {
+            latency_ms,
+            part_ms,
+            pictures: pictures as usize,
+            tls: tls > 0,
+            keeps: keeps > 0,
+        })
+    }
+}
+
 /// A server in another process, gone when dropped.
 pub(crate) struct Elsewhere {
     child: Child,
     pub(crate) endpoint: String,
+    /// Bytes of its pictures.
+    pub(crate) bytes: u64,
+    /// The file with its certificate.
+    certificate: Option<PathBuf>,
 }
 
 impl Elsewhere {
-    /// Starts a server that adds so many milliseconds to every answer, so many to that to a part, and holds so many pictures.
-    pub(crate) fn start(latency_ms: u64, part_ms: u64, pictures: usize) -> io::Result<Self> {
-        let numbers = [latency_ms, part_ms, pictures as u64].map(|number| number.to_string());
+    pub(crate) fn start(serving: &Serving) -> io::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("s3-serve")
-            .args(numbers)
+            .args(serving.words())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         let out = child.stdout.take().expect("stdout is piped");
-        let mut endpoint = String::new();
-        BufReader::new(out).read_line(&mut endpoint)?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let (endpoint, bytes) = line.trim().split_once(' ').unwrap_or_default();
+        let port = endpoint.rsplit(':').next().unwrap_or_default();
+        let port = port.parse().map_err(io::Error::other)?;
         Ok(Self {
             child,
-            endpoint: endpoint.trim().to_owned(),
+            endpoint: endpoint.to_owned(),
+            bytes: bytes.parse().map_err(io::Error::other)?,
+            certificate: serving.tls.then(|| certificate(port)),
         })
+    }
+
+    /// Processor time of the server so far.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        cpu_of(self.child.id())
     }
 
     /// Points a program at it.
@@ -58,6 +124,11 @@ impl Elsewhere {
             .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
             .env("AWS_REGION", "us-east-1")
             .env("AWS_EC2_METADATA_DISABLED", "true");
+        if let Some(certificate) = &self.certificate {
+            // The second is what programs written in Go look at.
+            command.env("AWS_CA_BUNDLE", certificate);
+            command.env("SSL_CERT_FILE", certificate);
+        }
     }
 }
 
@@ -65,28 +136,80 @@ impl Drop for Elsewhere {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
+        if let Some(certificate) = &self.certificate {
+            _ = std::fs::remove_file(certificate);
+        }
     }
 }
 
 /// Serves until stdin ends.
-pub(crate) fn serve(latency_ms: u64, part_ms: u64, pictures: usize) -> io::Result<()> {
+pub(crate) fn serve(serving: &Serving) -> io::Result<()> {
     let options = Options {
-        latency: Duration::from_millis(latency_ms),
-        keeps_uploads: false,
+        latency: Duration::from_millis(serving.latency_ms),
+        keeps_uploads: serving.keeps,
         ..Options::default()
     };
     let server = Server::listen(options, 2, false);
-    if part_ms > 0 {
-        let slow = Fault::new(Kind::Delay(Duration::from_millis(part_ms)));
+    if serving.part_ms > 0 {
+        let slow = Fault::new(Kind::Delay(Duration::from_millis(serving.part_ms)));
         server.fault(slow.on("UploadPart"));
     }
     let contents: Vec<Bytes> = (0..500).map(picture).collect();
-    for i in 0..pictures {
-        let key = format!("images/n{:08}/{i:06}.JPEG", i % 100);
-        server.put(&key, contents[i % contents.len()].clone());
+    let mut bytes = 0;
+    for i in 0..serving.pictures {
+        let content = contents[i % contents.len()].clone();
+        bytes += content.len();
+        server.put(&key(i), content);
     }
-    println!("{}", server.endpoint());
+    let tls = match serving.tls {
+        true => Some(tls(&server.endpoint())?),
+        false => None,
+    };
+    match &tls {
+        Some((port, _runtime)) => println!("https://127.0.0.1:{port} {bytes}"),
+        None => println!("{} {bytes}", server.endpoint()),
+    }
     io::stdin().read_to_end(&mut Vec::new()).map(drop)
+}
+
+fn key(i: usize) -> String {
+    format!("images/n{:08}/{i:06}.JPEG", i % 100)
+}
+
+/// A port that speaks TLS and hands on what it carries, with its certificate in a file.
+fn tls(endpoint: &str) -> io::Result<(u16, tokio::runtime::Runtime)> {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+    let made = made.map_err(io::Error::other)?;
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+    let key = key.map_err(io::Error::other)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .map_err(io::Error::other)?;
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
+    let port = listener.local_addr()?.port();
+    std::fs::write(certificate(port), made.cert.pem())?;
+    let behind = endpoint.trim_start_matches("http://").to_owned();
+    runtime.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, behind) = (acceptor.clone(), behind.clone());
+            tokio::spawn(async move {
+                _ = stream.set_nodelay(true);
+                let mut inside = acceptor.accept(stream).await?;
+                let mut behind = tokio::net::TcpStream::connect(behind).await?;
+                _ = behind.set_nodelay(true);
+                tokio::io::copy_bidirectional(&mut inside, &mut behind).await
+            });
+        }
+    });
+    Ok((port, runtime))
 }
 
 /// A JPEG of a size that ImageNet's have: log-normal, 110 KB on average.
@@ -120,12 +243,21 @@ fn picture(seed: usize) -> Bytes {
 }
 
 fn client(endpoint: &str) -> Client {
+    let mut http =
+        aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring));
+    if let Ok(path) = std::env::var("AWS_CA_BUNDLE") {
+        let pem = std::fs::read(path).unwrap_or_default();
+        let trusted = TrustStore::empty().with_pem_certificate(pem);
+        let context = TlsContext::builder().with_trust_store(trusted).build();
+        http = http.tls_context(context.expect("the bench's own certificate can be used"));
+    }
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new(
             ACCESS_KEY, SECRET_KEY, None, None, "bench",
         ))
+        .http_client(http.build_https())
         .endpoint_url(endpoint)
         .force_path_style(true)
         .retry_config(RetryConfig::disabled())
@@ -149,7 +281,7 @@ pub(crate) fn get(endpoint: &str, pictures: usize, at_once: usize) -> io::Result
         let places = Arc::new(Semaphore::new(at_once));
         let mut tasks = JoinSet::new();
         for i in 0..pictures {
-            let key = format!("images/n{:08}/{i:06}.JPEG", i % 100);
+            let key = key(i);
             let (client, places) = (client.clone(), Arc::clone(&places));
             tasks.spawn(async move {
                 let _place = places.acquire_owned().await;
@@ -166,6 +298,39 @@ pub(crate) fn get(endpoint: &str, pictures: usize, at_once: usize) -> io::Result
             done.map_err(io::Error::other)??;
         }
         Ok(())
+    })
+}
+
+/// Gets so many pictures with signed requests alone.
+pub(crate) fn bare(endpoint: &str, pictures: usize, at_once: usize) -> io::Result<()> {
+    let wanted = (0..pictures).map(|i| Wanted {
+        key: key(i),
+        range: None,
+    });
+    wait(bare::get(endpoint, wanted.collect(), at_once, false))
+}
+
+/// Gets and checksums all objects below a prefix in ranges, as many at once as shardpack does.
+pub(crate) fn ranges(endpoint: &str, prefix: &str) -> io::Result<()> {
+    wait(async {
+        let list = client(endpoint)
+            .list_objects_v2()
+            .bucket(BUCKET)
+            .prefix(prefix);
+        let list = list.send().await.map_err(io::Error::other)?;
+        let mut wanted = Vec::new();
+        for object in list.contents() {
+            let bytes = object.size().unwrap_or(0) as u64;
+            let key = object.key().unwrap_or_default();
+            for first in (0..bytes).step_by(RANGE_BYTES as usize) {
+                let last = (first + RANGE_BYTES).min(bytes) - 1;
+                wanted.push(Wanted {
+                    key: key.to_owned(),
+                    range: Some((first, last)),
+                });
+            }
+        }
+        bare::get(endpoint, wanted, RANGES, true).await
     })
 }
 

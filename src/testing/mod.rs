@@ -11,5 +11,7 @@ mod faulty_store;
     expect(unreachable_pub, reason = "the programs of `make fuzz` call it")
 )]
 pub mod fuzz;
+#[cfg(all(test, feature = "s3"))]
+mod gets;
 #[cfg(test)]
 mod scale;

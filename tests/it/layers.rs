@@ -14,7 +14,7 @@ const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 80;
 
 /// Libraries that are seen in few places: files, or folders where the name ends with a slash.
-const LIBRARIES: [(&str, &[&str]); 25] = [
+const LIBRARIES: [(&str, &[&str]); 32] = [
     ("clap", &["cli/flags/"]),
     ("clap_complete", &["cli/flags/papers.rs"]),
     ("clap_mangen", &["cli/flags/papers.rs"]),
@@ -38,14 +38,27 @@ const LIBRARIES: [(&str, &[&str]); 25] = [
     ("time", &["cli/settings/running.rs"]),
     ("aws_sdk_s3", &["store/s3/"]),
     ("aws_config", &["store/s3/"]),
-    ("aws_credential_types", &["store/s3/credentials.rs"]),
+    (
+        "aws_credential_types",
+        &["store/s3/credentials.rs", "store/s3/get/sign.rs"],
+    ),
+    ("aws_sigv4", &["store/s3/get/sign.rs"]),
+    ("aws_smithy_checksums", &["store/s3/get/sums.rs"]),
+    ("aws_smithy_xml", &["store/s3/get/refusal.rs"]),
     ("aws_types", &["store/s3/"]),
     ("aws_smithy_http_client", &["store/s3/"]),
-    ("aws_smithy_runtime_api", &["store/s3/watch.rs"]),
+    (
+        "aws_smithy_runtime_api",
+        &["store/s3/watch.rs", "store/s3/get/sign.rs"],
+    ),
     ("http", &["store/s3/"]),
     ("http_body", &["store/s3/watch.rs"]),
-    ("hyper_util", &["store/s3/proxy.rs"]),
-    ("rustls", &["store/s3/tls.rs"]),
+    ("http_body_util", &["store/s3/get/"]),
+    ("hyper", &["store/s3/get/exchange.rs"]),
+    ("hyper_util", &["store/s3/proxy.rs", "store/s3/get/"]),
+    ("rustls", &["store/s3/tls.rs", "store/s3/get/dial.rs"]),
+    ("rustls_native_certs", &["store/s3/tls.rs"]),
+    ("tokio_rustls", &["store/s3/get/"]),
     ("tokio", &["base/sync.rs", "store/s3/"]),
 ];
 

@@ -18,9 +18,10 @@ use aws_types::service_config::ServiceConfigKey;
 use crate::base::error::{Error, Result};
 use crate::store::S3Options;
 use crate::store::s3::credentials::{CredentialsCache, Profiles};
+use crate::store::s3::get::{Dialer, Getter, Rules};
 use crate::store::s3::message::without_secrets;
 use crate::store::s3::proxy::Proxy;
-use crate::store::s3::tls::{http_client, trust};
+use crate::store::s3::tls::{Trust, http_client};
 use crate::store::s3::watch::{Clock, Watched};
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -30,6 +31,8 @@ const REGION: &str = "us-east-1";
 /// A client and what is known of its server.
 pub(super) struct Server {
     pub(super) client: Client,
+    /// What objects are read with.
+    pub(super) getter: Getter,
     /// Whose requests are signed; none when they are not.
     pub(super) keeper: Option<CredentialsCache>,
     /// Its URL without secrets, if it is not AWS's.
@@ -46,7 +49,7 @@ impl Server {
     /// Reads what the environment and the configuration files say; nothing is asked of the server yet.
     pub(super) async fn open(options: &S3Options) -> Result<Self> {
         let profiles = Profiles::load(options.profile.as_deref()).await?;
-        let trust = trust(profiles.get("ca_bundle"))?;
+        let trust = Trust::load(profiles.get("ca_bundle"))?;
         let to_credentials = Proxy::to_credentials();
         let http = http_client(to_credentials.as_ref(), &trust);
         let shared = shared(options, http.clone()).await;
@@ -54,7 +57,7 @@ impl Server {
         if let Some(endpoint) = &endpoint {
             check(endpoint)?;
         }
-        let region = shared.region().map_or(REGION, Region::as_ref);
+        let region = shared.region().map_or(REGION, Region::as_ref).to_owned();
         let aws = format!("https://s3.{region}.amazonaws.com");
         let proxy = Proxy::to_server(endpoint.as_deref().unwrap_or(&aws))?;
         let mut config = config(options, &shared, endpoint.is_some());
@@ -73,7 +76,18 @@ impl Server {
                 .credentials_provider(keeper.clone())
                 .identity_cache(IdentityCache::no_cache());
         }
+        let rules = Rules {
+            region,
+            endpoint: endpoint.clone(),
+            path_style: options.path_style.unwrap_or(endpoint.is_some()),
+            fips: shared.use_fips().unwrap_or(false),
+            dual_stack: shared.use_dual_stack().unwrap_or(false),
+        };
+        let (matcher, proxy) = proxy.map(|proxy| (proxy.matcher, proxy.shown)).unzip();
+        let dialer = Dialer::new(trust, matcher);
+        let pays = options.request_payer;
         Ok(Self {
+            getter: Getter::new(rules, dialer, keeper.clone(), &clock, pays),
             client: Client::from_conf(config.build()),
             keeper,
             untouchable: match (&endpoint, &proxy) {
@@ -82,7 +96,7 @@ impl Server {
                 (Some(url), None) => is_untouchable(url),
                 (None, _) => true,
             },
-            proxy: proxy.map(|proxy| proxy.shown),
+            proxy,
             endpoint: endpoint.as_deref().map(without_secrets),
             clock,
         })

@@ -21,6 +21,7 @@ use crate::store::Access;
 use crate::store::S3Options;
 use crate::store::s3::client::Server;
 use crate::store::s3::credentials::CredentialsCache;
+use crate::store::s3::get::Getter;
 use crate::store::s3::hedge::Latencies;
 use crate::store::s3::link::{FIRST_DOWN, FIRST_UP, Link, Share};
 use crate::store::s3::pace::Pace;
@@ -66,6 +67,8 @@ impl Network {
 pub(super) struct Connection {
     runtime: Option<Runtime>,
     pub(super) client: Client,
+    /// What objects are read with.
+    pub(super) getter: Getter,
     keeper: Option<CredentialsCache>,
     pub(super) pace: Arc<Pace>,
     /// What is on its way from the server, and to it.
@@ -163,6 +166,7 @@ impl Connection {
         Ok(Self {
             runtime: Some(runtime),
             client: server.client,
+            getter: server.getter,
             keeper: server.keeper,
             pace,
             down: Link::new(FIRST_DOWN, options.request_timeout),

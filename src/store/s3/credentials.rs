@@ -134,7 +134,8 @@ impl CredentialsCache {
         self.credentials().await.map(|_| ())
     }
 
-    async fn credentials(&self) -> Result<Credentials, Unavailable> {
+    /// The credentials to sign with, asked for where there are none.
+    pub(super) async fn credentials(&self) -> Result<Credentials, Unavailable> {
         let known = {
             let mut state = self.state();
             let known = state.known();

@@ -2,13 +2,15 @@
 //!
 //! Locations come in, and requests go out: listing, reading and writing have a file each. [`connection`] is the one place where requests
 //! are tried again, [`pace`] says how many run at once, [`hedge`] which are made twice, [`trouble`] what an error means and [`explain`] how
-//! it is told. The client library is seen nowhere else.
+//! it is told. Objects are got in [`get`], and everything else by the client library, which is seen nowhere outside of this folder.
 
 mod ahead;
 mod client;
 mod connection;
+mod crc;
 mod credentials;
 mod explain;
+mod get;
 mod head;
 mod hedge;
 mod link;

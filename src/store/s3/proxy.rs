@@ -17,6 +17,8 @@ const CONTAINER: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
 pub(super) struct Proxy {
     /// For the client library.
     pub(super) config: ProxyConfig,
+    /// The same for requests that are made here.
+    pub(super) matcher: Matcher,
     /// Its URL without secrets, and the variable that names it.
     pub(super) shown: String,
 }
@@ -61,9 +63,10 @@ impl Proxy {
             false => format!("http://{proxy}"),
         };
         let shown = format!("{} of {variable}", without_secrets(&url));
-        let config = match scheme {
-            "http" => ProxyConfig::http(url),
-            _ => ProxyConfig::https(url),
+        let matcher = Matcher::builder().no(direct);
+        let (config, matcher) = match scheme {
+            "http" => (ProxyConfig::http(url.as_str()), matcher.http(url)),
+            _ => (ProxyConfig::https(url.as_str()), matcher.https(url)),
         };
         // What the library says of it would show the URL.
         let config = config.map_err(|_| {
@@ -73,6 +76,7 @@ impl Proxy {
         })?;
         Ok(Self {
             config: config.no_proxy(direct),
+            matcher: matcher.build(),
             shown,
         })
     }

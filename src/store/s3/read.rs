@@ -6,12 +6,9 @@
 
 use std::time::Instant;
 
-use aws_sdk_s3::operation::get_object::GetObjectOutput;
-use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::ChecksumMode;
-
 use crate::base::buffer::{Buffer, Buffers};
 use crate::store::s3::connection::Connection;
+use crate::store::s3::get::{Reply, Wanted};
 use crate::store::s3::location::Location;
 use crate::store::s3::trouble::{Cause, RequestError};
 use crate::store::s3::watch;
@@ -124,34 +121,27 @@ async fn once(
     span: Span,
     buffers: &Buffers,
 ) -> Result<Buffer, RequestError> {
-    let (range, whole) = match span {
-        Span::Whole(_) => (None, true),
-        Span::Part(start, length) => {
-            let last = start.saturating_add(length - 1);
-            (Some(format!("bytes={start}-{last}")), false)
-        }
+    let range = match span {
+        Span::Whole(_) => None,
+        Span::Part(start, length) => Some((start, start.saturating_add(length - 1))),
     };
-    let request = connection
-        .client
-        .get_object()
-        .bucket(&object.location.bucket)
-        .key(&object.key)
-        .set_if_match(object.tag.as_ref().map(|tag| format!("\"{tag}\"")))
-        .set_checksum_mode(whole.then_some(ChecksumMode::Enabled))
-        .set_range(range)
-        .set_request_payer(connection.payer());
-    let answer = request.send().await.map_err(RequestError::from)?;
-    check_state(&answer, object)?;
-    let length = announced(&answer, span)?;
+    let wanted = Wanted {
+        bucket: &object.location.bucket,
+        key: &object.key,
+        tag: object.tag.as_deref(),
+        range,
+    };
+    let reply = connection.getter.get(&wanted).await?;
+    check_state(&reply, object)?;
+    let length = announced(&reply, span)?;
     let mut buffer = buffers.take(length);
-    fill(buffer.room(length), answer.body).await?;
-    buffer.sum();
+    buffer.crc32 = reply.fill(buffer.room(length)).await?;
     Ok(buffer)
 }
 
 /// Refuses an object in another state than was asked for: a server that does not know the condition answers with what is there now.
-fn check_state(answer: &GetObjectOutput, object: &Object) -> Result<(), RequestError> {
-    if let (Some(planned), Some(actual)) = (&object.tag, answer.e_tag())
+fn check_state(reply: &Reply, object: &Object) -> Result<(), RequestError> {
+    if let (Some(planned), Some(actual)) = (&object.tag, reply.tag())
         && actual.trim_start_matches("W/").trim_matches('"') != planned
     {
         let mut trouble = RequestError::new(Cause::Other, "another version");
@@ -162,60 +152,23 @@ fn check_state(answer: &GetObjectOutput, object: &Object) -> Result<(), RequestE
 }
 
 /// The length of the body, which is what was asked for and can be held.
-fn announced(answer: &GetObjectOutput, span: Span) -> Result<usize, RequestError> {
-    let length = answer.content_length().unwrap_or(-1);
-    let expected = span.length();
-    if u64::try_from(length).is_err() || expected.is_some_and(|e| u64::try_from(length) != Ok(e)) {
-        let what = format!("{length} bytes announced, {expected:?} expected");
+fn announced(reply: &Reply, span: Span) -> Result<usize, RequestError> {
+    let (length, expected) = (reply.length(), span.length());
+    let Some(length) = length.filter(|length| expected.is_none_or(|e| e == *length)) else {
+        let said = |bytes: Option<u64>| bytes.map_or("none".to_owned(), |bytes| bytes.to_string());
+        let [length, expected] = [length, expected].map(said);
+        let what = format!("{length} bytes announced, {expected} expected");
         let mut trouble = RequestError::new(Cause::Corrupt, what);
         if let Span::Part(start, length) = span
-            && total(answer.content_range())
-                .is_some_and(|total| start.saturating_add(length) > total)
+            && total(reply.range()).is_some_and(|total| start.saturating_add(length) > total)
         {
             trouble = RequestError::new(Cause::Other, "the object ends before");
             trouble.status = PAST_END;
         }
         return Err(trouble);
-    }
+    };
     usize::try_from(length)
         .ok()
         .filter(|&length| length <= MOST_BYTES)
         .ok_or_else(|| RequestError::new(Cause::Other, "too large to hold"))
-}
-
-/// Reads a body into `room`, exactly as long as that.
-async fn fill(room: &mut [u8], mut body: ByteStream) -> Result<(), RequestError> {
-    let length = room.len();
-    let mut filled = 0;
-    loop {
-        let piece = match body.try_next().await {
-            Ok(Some(piece)) => piece,
-            Ok(None) => break,
-            Err(error) => {
-                // The client library compares the body with the checksum that the server keeps.
-                let text = error.to_string().to_lowercase();
-                let cause = match text.contains("checksum") {
-                    true => Cause::Corrupt,
-                    false => Cause::Connection,
-                };
-                return Err(RequestError::new(
-                    cause,
-                    format!("the answer broke off after {filled} bytes"),
-                ));
-            }
-        };
-        let Some(place) = room.get_mut(filled..filled + piece.len()) else {
-            return Err(RequestError::new(
-                Cause::Corrupt,
-                format!("more than {length} bytes arrived"),
-            ));
-        };
-        place.copy_from_slice(&piece);
-        filled += piece.len();
-    }
-    if filled < length {
-        let what = format!("{filled} bytes arrived, {length} expected");
-        return Err(RequestError::new(Cause::Corrupt, what));
-    }
-    Ok(())
 }

@@ -1,14 +1,16 @@
 //! How connections are made: through which proxy, and whom they trust.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_s3::config::SharedHttpClient;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use aws_smithy_http_client::{Builder, Connector};
-use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_native_certs::load_native_certs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -24,9 +26,19 @@ const ASK: Duration = Duration::from_secs(3);
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// What makes connections.
-pub(super) fn http_client(proxy: Option<&Proxy>, trust: &TlsContext) -> SharedHttpClient {
-    let (proxy, trust) = (proxy.map(|proxy| proxy.config.clone()), trust.clone());
+/// Whom to trust.
+#[derive(Clone)]
+pub(super) struct Trust {
+    /// For the client library.
+    context: TlsContext,
+    /// Authorities; the system's, where nobody named others.
+    named: Option<Vec<CertificateDer<'static>>>,
+}
+
+/// What makes connections for the client library.
+pub(super) fn http_client(proxy: Option<&Proxy>, trust: &Trust) -> SharedHttpClient {
+    let proxy = proxy.map(|proxy| proxy.config.clone());
+    let trust = trust.context.clone();
     Builder::new().build_with_connector_fn(move |settings, components| {
         let mut connector = Connector::builder()
             .tls_provider(Provider::Rustls(CryptoMode::Ring))
@@ -39,46 +51,70 @@ pub(super) fn http_client(proxy: Option<&Proxy>, trust: &TlsContext) -> SharedHt
     })
 }
 
-/// The authorities to trust: the system's, unless AWS_CA_BUNDLE or the profile names a file with others.
-pub(super) fn trust(profile: Option<&str>) -> Result<TlsContext> {
-    let named = match (environment("AWS_CA_BUNDLE"), profile) {
-        (Some(path), _) => Some(("AWS_CA_BUNDLE", path)),
-        (None, Some(path)) => Some(("ca_bundle", path.to_owned())),
-        (None, None) => None,
-    };
-    let store = match named {
-        None => TrustStore::default(),
-        Some((what, path)) => {
-            let refused = |why: &str| {
-                let what = format!("{what} {path}: {why}: name a file of certificates in PEM form");
-                Error::usage(what)
-            };
-            let text = std::fs::read_to_string(&path).map_err(|error| refused(&reason(&error)))?;
-            let store = authorities(&text);
-            store.ok_or_else(|| refused("there is no certificate in it that can be used"))?
+impl Trust {
+    /// The authorities to trust: the system's, unless AWS_CA_BUNDLE or the profile names a file with others.
+    pub(super) fn load(profile: Option<&str>) -> Result<Self> {
+        let (what, path) = match (environment("AWS_CA_BUNDLE"), profile) {
+            (Some(path), _) => ("AWS_CA_BUNDLE", path),
+            (None, Some(path)) => ("ca_bundle", path.to_owned()),
+            (None, None) => return Self::new(TrustStore::default(), None),
+        };
+        let refused = |why: &str| {
+            let what = format!("{what} {path}: {why}: name a file of certificates in PEM form");
+            Error::usage(what)
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| refused(&reason(&error)))?;
+        let (pems, named): (Vec<_>, Vec<_>) = authorities(&text).into_iter().unzip();
+        if named.is_empty() {
+            return Err(refused("there is no certificate in it that can be used"));
         }
-    };
-    TlsContext::builder()
-        .with_trust_store(store)
-        .build()
-        .map_err(|error| Error::failed(format!("certificates: {error}")))
+        let trusted = TrustStore::empty();
+        let store = pems
+            .into_iter()
+            .fold(trusted, TrustStore::with_pem_certificate);
+        Self::new(store, Some(named))
+    }
+
+    fn new(store: TrustStore, named: Option<Vec<CertificateDer<'static>>>) -> Result<Self> {
+        let context = TlsContext::builder().with_trust_store(store).build();
+        let context = context.map_err(|error| Error::failed(format!("certificates: {error}")))?;
+        Ok(Self { context, named })
+    }
+
+    /// How requests that are made here speak TLS.
+    pub(super) fn config(&self) -> Result<Arc<ClientConfig>> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(match &self.named {
+            Some(named) => named.clone(),
+            None => load_native_certs().certs,
+        });
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::failed(format!("TLS: {error}")))?;
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_system() -> Self {
+        Self::new(TrustStore::default(), None).unwrap()
+    }
 }
 
-/// The certificates of a file; those that cannot be used are left out, since the library takes none of them for an error.
-fn authorities(text: &str) -> Option<TrustStore> {
-    let mut store = None;
-    for part in text.split(BEGIN).skip(1) {
-        let Some((body, _)) = part.split_once(END) else {
-            continue;
-        };
+/// The certificates of a file, as they are written and as they are; those that cannot be used are left out, since the library takes none of
+/// them for an error.
+fn authorities(text: &str) -> Vec<(String, CertificateDer<'static>)> {
+    let parts = text.split(BEGIN).skip(1);
+    let usable = |part: &str| {
+        let (body, _) = part.split_once(END)?;
         let pem = format!("{BEGIN}{body}{END}\n");
-        let parsed = CertificateDer::from_pem_slice(pem.as_bytes());
-        if parsed.is_ok_and(|certificate| RootCertStore::empty().add(certificate).is_ok()) {
-            let trusted = store.take().unwrap_or_else(TrustStore::empty);
-            store = Some(trusted.with_pem_certificate(pem));
-        }
-    }
-    store
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+        RootCertStore::empty().add(certificate.clone()).ok()?;
+        Some((pem, certificate))
+    };
+    parts.filter_map(usable).collect()
 }
 
 /// Whether a port answers the first words of TLS in kind, be it with an alert.
@@ -118,7 +154,7 @@ mod tests {
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
             "-----BEGIN CERTIFICATE-----\n",
         ] {
-            assert!(authorities(text).is_none(), "{text}");
+            assert!(authorities(text).is_empty(), "{text}");
         }
     }
 

@@ -195,6 +195,37 @@ impl From<&Unavailable> for RequestError {
     }
 }
 
+/// What kept a request from its answer, by the words of the libraries below: they have no other way to tell.
+fn cause_in(words: &str) -> Option<Cause> {
+    let lower = words.to_lowercase();
+    let causes = [
+        ("tunnel error: proxy auth", Cause::ProxyAuth),
+        ("certificate", Cause::Certificate),
+        ("tunnel error", Cause::Connection),
+        ("invalidcontenttype", Cause::NoTls),
+    ];
+    let found = causes.iter().find(|(word, _)| lower.contains(word));
+    found.map(|(_, cause)| *cause)
+}
+
+impl RequestError {
+    /// A connection that could not be made, or broke.
+    pub(super) fn failed(error: &(dyn std::error::Error + 'static)) -> Self {
+        let texts = chain(error);
+        let cause = cause_in(&texts.join(": ")).unwrap_or(Cause::Connection);
+        Self::new(
+            cause,
+            short(&texts[texts.len().saturating_sub(2)..].join(": ")),
+        )
+    }
+
+    /// The same with the region that the server's message names, if its headers named none.
+    pub(super) fn with_region_of_message(self) -> Self {
+        let region = self.region.or_else(|| region_in(&self.message));
+        Self { region, ..self }
+    }
+}
+
 impl<E> From<SdkError<E, HttpResponse>> for RequestError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -207,16 +238,13 @@ where
             SdkError::ServiceError(_) => Vec::new(),
             other => chain(other),
         };
-        let lower = texts.join(": ").to_lowercase();
+        let words = cause_in(&texts.join(": "));
         // The outer layers only say that sending failed.
         let text = short(&texts[texts.len().saturating_sub(2)..].join(": "));
         let cause = match &error {
             SdkError::ServiceError(_) => Cause::Answer,
             SdkError::TimeoutError(_) => Cause::Timeout,
-            _ if lower.contains("tunnel error: proxy auth") => Cause::ProxyAuth,
-            _ if lower.contains("certificate") => Cause::Certificate,
-            _ if lower.contains("tunnel error") => Cause::Connection,
-            _ if lower.contains("invalidcontenttype") => Cause::NoTls,
+            _ if let Some(cause) = words => cause,
             SdkError::DispatchFailure(failure) if failure.is_timeout() => Cause::Timeout,
             SdkError::DispatchFailure(failure) if failure.is_user() => Cause::Other,
             SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => Cause::Connection,
@@ -235,11 +263,8 @@ where
             let meta = service.err().meta();
             trouble.code = short(meta.code().unwrap_or_default());
             trouble.message = short(meta.message().unwrap_or_default());
-            if trouble.region.is_none() {
-                trouble.region = region_in(&trouble.message);
-            }
         }
-        trouble
+        trouble.with_region_of_message()
     }
 }
 

@@ -112,20 +112,46 @@ pub(super) fn idle() -> Duration {
     Duration::from_micros(PROGRESS.try_with(idle).unwrap_or(0))
 }
 
+/// Something moved for the attempt that is being made.
+pub(super) fn moved() {
+    _ = PROGRESS.try_with(|progress| progress.note());
+}
+
 /// The clock of a server, by the dates of its answers.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     /// Seconds that it is ahead of this machine's; 0 before the first answer.
     ahead: AtomicI64,
+    /// What this machine's is corrected by: the same, once the server has said that it is wrong.
+    correction: AtomicI64,
 }
 
 impl Clock {
-    fn says(&self, date: &str) {
+    /// The server dates its answer.
+    pub(super) fn says(&self, date: &str) {
         let Ok(date) = DateTime::from_str(date, DateTimeFormat::HttpDate) else {
             return;
         };
         let here = DateTime::from(SystemTime::now()).secs();
         self.ahead.store(date.secs() - here, Ordering::Relaxed);
+    }
+
+    /// The server says that this machine's clock is wrong: from now on its own counts.
+    pub(super) fn correct(&self) {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        self.correction.store(ahead, Ordering::Relaxed);
+    }
+
+    /// The time to sign by.
+    pub(super) fn now(&self) -> SystemTime {
+        let now = SystemTime::now();
+        let correction = self.correction.load(Ordering::Relaxed);
+        let by = Duration::from_secs(correction.unsigned_abs());
+        let corrected = match correction < 0 {
+            true => now.checked_sub(by),
+            false => now.checked_add(by),
+        };
+        corrected.unwrap_or(now)
     }
 
     /// Time since then, by this clock; zero where that lies in the future.

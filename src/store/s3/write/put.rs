@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 
-use crate::store::s3::head::crc_base64;
+use crate::store::s3::crc::crc_base64;
 use crate::store::s3::trouble::RequestError;
 use crate::store::s3::write::upload::{encryption, storage_class};
 use crate::store::s3::write::{ACTION, REMOVE_ACTION, Writes};

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use crate::base::error::{Error, Kind};
 use crate::store::S3Options;
 use crate::store::s3::connection::Call;
-use crate::store::s3::head::{TOKEN, crc_base64, head};
+use crate::store::s3::crc::crc_base64;
+use crate::store::s3::head::{TOKEN, head};
 use crate::store::s3::trouble::{Cause, RequestError};
 use crate::store::s3::write::{ABORT_ACTION, ACTION, Checksums, Writes};
 
