@@ -69,8 +69,6 @@ impl LocalSource {
     }
 }
 
-const TOGETHER_BYTES: u64 = 512 << 10;
-
 impl fmt::Display for LocalSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.root.given)
@@ -107,14 +105,6 @@ impl Source for LocalSource {
     fn started_bytes(&self, field: &Field) -> u64 {
         Reactor::started_bytes::<Buffer>(size_of::<Reading>())
             + allocated(field.path.as_bytes().len())
-    }
-
-    fn together_bytes(&self) -> u64 {
-        TOGETHER_BYTES
-    }
-
-    fn spare(&self, length: usize) -> Buffer {
-        self.buffers.take(length)
     }
 
     fn recycle(&self, buffer: Buffer) {
