@@ -35,6 +35,7 @@ pub(crate) fn run(destination: &str, json: bool, running: &Running) -> Result<Su
         samples: manifest.samples,
         shards: manifest.shards().count() as u64,
         bytes: manifest.bytes,
+        is_json: json,
         ..Summary::text(text)
     })
 }
