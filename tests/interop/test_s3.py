@@ -380,7 +380,10 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_objects(stories, bucket,
             end = time.monotonic() + chance.uniform(0.1, 0.9) * takes
             kills += kill_as_soon_as(lambda: time.monotonic() > end, start(*convert(prefix)))
         shardpack(*convert(prefix))
-        assert bucket.digests(prefix) == story.bucket.digests("from-s3")
+        # A kill may come between a probe of the bucket and its removal; `gc` takes what it leaves.
+        found = bucket.digests(prefix)
+        found = {name: digest for name, digest in found.items() if not name.startswith("_shardpack/probe-")}
+        assert found == story.bucket.digests("from-s3")
         shardpack("gc", bucket.url(prefix), "--older-than", "0s")
     assert kills > 2, "runs ended before they were killed"
     assert bucket.uploads() == []

@@ -5,12 +5,11 @@
 
 #[path = "../../src/store/s3/link.rs"]
 mod link;
-#[path = "../../src/pack/lookahead.rs"]
-mod lookahead;
 #[path = "../../src/store/s3/pace.rs"]
 mod pace;
 
 mod base;
+mod pack;
 pub mod schedules;
 
 mod model {
@@ -20,6 +19,8 @@ mod model {
         pub struct Field {
             pub number: usize,
             pub size: u64,
+            /// None: all of them lie in files.
+            pub content: Option<()>,
         }
 
         #[derive(Clone, Debug)]
@@ -59,6 +60,23 @@ mod store {
         fn part(&self, field: &Field, offset: u64, length: u64) -> Pending<Buffer>;
         fn started_bytes(&self, field: &Field) -> u64;
         fn recycle(&self, buffer: Buffer);
+
+        fn start_all(&self, fields: &[&Field]) -> Vec<Pending<Buffer>> {
+            fields.iter().map(|field| self.start(field)).collect()
+        }
+
+        /// Two and two, where any are read together.
+        fn adjoins(&self, field: &Field, next: &Field) -> bool {
+            field.number / 2 == next.number / 2
+        }
+
+        fn share_bytes(&self, field: &Field) -> u64 {
+            field.size.min(self.together_bytes())
+        }
+
+        fn together_bytes(&self) -> u64 {
+            0
+        }
     }
 }
 

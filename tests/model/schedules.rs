@@ -12,8 +12,8 @@ use crate::base::buffer::{Buffer, Buffers, Pieces};
 use crate::base::error::{Error, Result};
 use crate::base::reactor::promise;
 use crate::base::reactor::{Pending, Reactor};
-use crate::lookahead::{Content, Large, Lookahead};
 use crate::model::sample::{Field, Sample};
+use crate::pack::lookahead::{Content, Large, Lookahead};
 use crate::store::Source;
 use crate::{Link, Pace};
 use shuttle::rand::{Rng, thread_rng};
@@ -362,6 +362,10 @@ impl Source for Files {
     fn started_bytes(&self, _: &Field) -> u64 {
         0
     }
+
+    fn together_bytes(&self) -> u64 {
+        if self.network { 1000 } else { 0 }
+    }
 }
 
 pub fn packers_get_their_samples_in_order_with_their_own_contents() {
@@ -377,7 +381,11 @@ pub fn packers_get_their_samples_in_order_with_their_own_contents() {
                 thread::spawn(move || {
                     let sample = |number: usize| {
                         let number = packer * 100 + number;
-                        let field = |size| Field { number, size };
+                        let field = |size| Field {
+                            number,
+                            size,
+                            content: None,
+                        };
                         // Some have a file that is too large to hold.
                         let fields = match number % 3 {
                             0 => vec![field(10), field(90)],

@@ -115,7 +115,7 @@ impl Range {
     /// beginnings in common, and a middle taken from their first characters would lie far behind all of them.
     fn search(&self) -> Option<(usize, String)> {
         let (lo, hi) = self.ends?;
-        let shared = lo + (hi - lo) / 2;
+        let shared = lo + hi.saturating_sub(lo) / 2;
         (shared > lo)
             .then(|| Some((shared, self.past(shared)?)))
             .flatten()
@@ -202,7 +202,7 @@ impl Spread {
         let [from, at, end] = self
             .letters
             .figures(&range.from, &range.at, range.until.as_deref());
-        let is_sought = range.ends.is_some_and(|(lo, hi)| hi - lo > 1);
+        let is_sought = range.ends.is_some_and(|(lo, hi)| hi > lo + 1);
         let left = match at > from && !is_sought {
             true => range.pages as f64 * (end - at) / (at - from),
             // As much as nothing of it is done.
