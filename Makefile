@@ -54,7 +54,7 @@ quick: ## the tests that find most mistakes, in two minutes after a build
 	$(LIMIT) cargo test --lib -- --skip crash::
 	$(LIMIT) cargo test --test it -- $(QUICK)
 
-# `make test` tries one in twelve of these.
+# `make test` tries one in twenty of these.
 exhaustive: ## runs that end at any point, in every way (most of an hour)
 	SHARDPACK_EVERY=1 cargo test --lib -- --nocapture crash::
 

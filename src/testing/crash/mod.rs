@@ -580,7 +580,7 @@ fn assert_whole(actual: &Tree, before: &Tree, after: &Tree, context: &str) {
 }
 
 /// One case of how many is tried, unless `SHARDPACK_EVERY` says it: 1 tries all of them, as `make exhaustive` does.
-const EVERY: u64 = 12;
+const EVERY: u64 = 20;
 
 fn every() -> usize {
     number("SHARDPACK_EVERY").unwrap_or(EVERY).max(1) as usize
