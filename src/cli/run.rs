@@ -31,7 +31,7 @@ pub fn main() -> u8 {
 /// Sets the run up, runs a verb, tells its error and writes its summary; gives the exit code.
 fn run(verb: &Verb, typed: Typed) -> u8 {
     let args = verb.common();
-    let show = how_to_show(args);
+    let show = how_to_show(verb);
     log_to_stderr(args, show);
     let counters = Arc::new(Counters::default());
     let stop = Stop::default();
@@ -82,15 +82,17 @@ fn run(verb: &Verb, typed: Typed) -> u8 {
     end.tell(result, running.as_ref())
 }
 
-/// Where progress is shown.
-fn how_to_show(args: &cli::CommonArgs) -> Show {
+/// Where progress is shown. What is asked for on stdout may go to the same terminal, where a bar would wipe it away.
+fn how_to_show(verb: &cli::Verb) -> Show {
+    let args = verb.common();
+    let shares_terminal = verb.fills_stdout() && std::io::stdout().is_terminal();
     let bar = std::io::stderr().is_terminal() && !args.verbose && args.log == cli::Log::Text;
     let lines = match args.log {
         cli::Log::Text => Show::Log,
         cli::Log::Json => Show::LogJson,
     };
     match args.progress {
-        _ if args.quiet => Show::None,
+        _ if args.quiet || shares_terminal => Show::None,
         cli::Progress::Auto if bar => Show::Bar,
         cli::Progress::Auto | cli::Progress::Log => lines,
         cli::Progress::Bar => Show::Bar,
