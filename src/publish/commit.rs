@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use crate::base::error::{Error, Kind, Result};
-use crate::base::text::quoted;
 use crate::model::manifest::{MANIFEST, Manifest, snapshot_name};
 use crate::model::version;
 use crate::publish::companions::{catch_up, put_companions, restore_companions};
@@ -63,7 +62,7 @@ fn overtaken(sink: &dyn Sink, published: Option<&Manifest>) -> Error {
             Kind::Damage,
             format!(
                 "{sink}/{MANIFEST}: missing, and the plan goes on from it: run `shardpack repair {sink_word}`",
-                sink_word = quoted(sink.to_string())
+                sink_word = sink.word()
             ),
         ),
     }
@@ -143,7 +142,7 @@ fn disagreement(sink: &dyn Sink, ours: &Manifest, theirs: &[u8]) -> Error {
             Kind::Damage,
             format!(
                 "{sink}: shards or indexes are not those that {snapshot} was published with: run `shardpack verify {sink_word}`",
-                sink_word = quoted(sink.to_string())
+                sink_word = sink.word()
             ),
         ),
         false => Error::new(

@@ -11,7 +11,6 @@ use bytes::Bytes;
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::base::text::quoted;
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest, snapshot_name};
 use crate::publish::card::{CARD, render_card};
 use crate::publish::own_files::OwnFiles;
@@ -75,7 +74,7 @@ pub(crate) fn restore_companions(
                  it anew",
                 file.name,
                 file.reader,
-                sink_word = quoted(sink.to_string())
+                sink_word = sink.word()
             ),
         )),
     }

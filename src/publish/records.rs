@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
-use crate::base::text::quoted;
 use crate::model::manifest::{MANIFEST_KIND, Manifest, ShardEntry, SplitEntry};
 use crate::model::record::{Footer, Remark, ShardRecord, index_name};
 use crate::publish::readers::{NamedFile, export_readers};
@@ -134,7 +133,7 @@ fn refuse_missing(sink: &dyn Sink, missing: &[String], of: usize) -> Result<()> 
         missing.len(),
         missing[..missing.len().min(NAMED)].join(", "),
         if missing.len() > NAMED { ", …" } else { "" },
-        sink_word = quoted(sink.to_string())
+        sink_word = sink.word()
     )))
 }
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::base::text::{quoted, show};
+use crate::base::text::show;
 use crate::model::version;
 use crate::state::names::{CLAIMS, claim_name, generations_of, is_id};
 use crate::state::plans::{Stored, json, load_id};
@@ -130,7 +130,7 @@ pub(crate) fn load(sink: &dyn Sink) -> Result<Stored> {
     stored(sink)?.ok_or_else(|| {
         Error::usage(format!(
             "{sink} holds no plan: make one with `shardpack plan SRC {sink_word}`",
-            sink_word = quoted(sink.to_string())
+            sink_word = sink.word()
         ))
     })
 }

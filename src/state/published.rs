@@ -4,7 +4,6 @@ use bytes::Bytes;
 
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
-use crate::base::text::quoted;
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::store::Sink;
 
@@ -18,7 +17,7 @@ pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
         Kind::Damage => {
             let remedy = format!(
                 "if it was made by shardpack, `shardpack repair {sink_word}` makes it again",
-                sink_word = quoted(sink.to_string())
+                sink_word = sink.word()
             );
             Error::new(Kind::Damage, format!("{error}: {remedy}"))
         }
@@ -31,7 +30,7 @@ pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
 pub(crate) fn require(sink: &dyn Sink) -> Result<Manifest> {
     load(sink)?.ok_or_else(|| {
         Error::failed(format!(
-            "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink_word}` to its end", sink_word = quoted(sink.to_string())))
+            "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink_word}` to its end", sink_word = sink.word()))
     })
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn read_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<B
                 "{sink}/{}: crc32 {crc32}, the manifest says {}: run `shardpack verify {sink_word}`",
                 entry.index,
                 entry.index_crc32,
-                sink_word = quoted(sink.to_string())
+                sink_word = sink.word()
             ),
         )),
     }
@@ -63,7 +62,7 @@ pub(crate) fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes
             format!(
                 "{sink}/{}: missing: run `shardpack verify {sink_word}`",
                 entry.index,
-                sink_word = quoted(sink.to_string())
+                sink_word = sink.word()
             ),
         )
     })

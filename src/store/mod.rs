@@ -24,6 +24,7 @@ use crate::base::buffer::Buffer;
 use crate::base::error::{Error, Result};
 use crate::base::reactor::Pending;
 use crate::base::signal::Stop;
+use crate::base::text::quoted;
 use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
@@ -193,6 +194,11 @@ pub(crate) struct ObjectMeta {
 ///
 /// Names are relative, `/`-separated and checked: a name from a manifest cannot leave the root.
 pub(crate) trait Sink: fmt::Display + Send + Sync {
+    /// Where it is, as a word of a command line to be pasted.
+    fn word(&self) -> String {
+        quoted(self.to_string())
+    }
+
     /// Opens a shard of about so many bytes for writing; nothing is visible under `name` until it is committed.
     fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>>;
 

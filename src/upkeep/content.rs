@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
 use crate::base::image::image_field;
-use crate::base::text::quoted;
 use crate::format::compress::unpack;
 use crate::format::tfrecord::is_image;
 use crate::model::manifest::ShardEntry;
@@ -61,7 +60,7 @@ impl Content<'_> {
                 field.name,
                 crc_text(crc32),
                 crc_text(field.crc32),
-                quoted(self.sink.to_string())
+                self.sink.word()
             ),
         ))
     }
@@ -122,7 +121,7 @@ impl Content<'_> {
                 "{}: sample `{}`: {what}: run `shardpack verify {}`",
                 self.shard.name,
                 self.row.key,
-                quoted(self.sink.to_string())
+                self.sink.word()
             ),
         )
     }

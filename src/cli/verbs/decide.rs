@@ -4,7 +4,6 @@ use super::origin::if_gone;
 use super::outline::tell_outline;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop;
-use crate::base::text::quoted;
 use crate::cli::settings::{Planning, Running, differences};
 use crate::grow::generation::{NextGeneration, Published, Reading, grow, start_over, still_holds};
 use crate::grow::options::OnChange;
@@ -172,7 +171,7 @@ impl Comparison<'_> {
                 Kind::Damage,
                 format!(
                     "{sink}/{MANIFEST}: missing, and the stored plan goes on from it: run `shardpack repair {sink_word}`",
-                    sink_word = quoted(sink.to_string())
+                    sink_word = sink.word()
                 ),
             ));
         }

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::summary::Summary;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
-use crate::base::text::quoted;
 use crate::base::units::{bytes_text, counted};
 use crate::cli::settings::Running;
 use crate::model::manifest::Manifest;
@@ -75,7 +74,7 @@ pub(super) fn warn(sink: &dyn Sink, manifest: &Manifest, running: &Running) {
                     images => format!("{} are", counted(images, "image")),
                 },
                 named.join(" and "),
-                quoted(sink.to_string())
+                sink.word()
             );
         }
         Err(error) if matches!(error.kind(), Kind::Interrupted(_)) => {}

@@ -306,7 +306,7 @@ fn replanned(
             format!(
                 "{source} is not what the dataset was made from: files were added, removed, renamed or have other sizes; \
                  `shardpack verify {sink_word} --level source --source {source_word}` names them",
-                sink_word = quoted(sink.to_string()),
+                sink_word = sink.word(),
                 source_word = quoted(source.to_string())
             ),
         ));

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
-use crate::base::text::quoted;
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR, snapshot_name, snapshot_number};
 use crate::model::version;
 use crate::state::claims::claim;
@@ -155,7 +154,7 @@ fn snapshot(sink: &dyn Sink, number: u64) -> Result<Option<Manifest>> {
         Kind::Damage => Error::new(
             Kind::Damage,
             format!(
-                "{error}\n  nothing was removed, because it may name anything: run `shardpack repair {sink_word}`, or remove that snapshot", sink_word = quoted(sink.to_string())),
+                "{error}\n  nothing was removed, because it may name anything: run `shardpack repair {sink_word}`, or remove that snapshot", sink_word = sink.word()),
         ),
         _ => error,
     })

@@ -1,7 +1,6 @@
 //! Shards that nobody recorded: each is walked, and what no walk can tell is said.
 
 use crate::base::error::{Error, Result};
-use crate::base::text::quoted;
 use crate::model::manifest::MANIFEST;
 use crate::upkeep::adopt::{foreign_shards, key_beginnings};
 use crate::upkeep::verify::collected::Collected;
@@ -38,7 +37,7 @@ pub(super) fn check(verification: &Verifier<'_>) -> Result<Report> {
     report.shards = shards.len() as u64;
     report.unchecked = [
         format!(
-            "contents: there is no {MANIFEST} with checksums to compare with (`shardpack index {sink_word}` makes one)", sink_word = quoted(sink.to_string())),
+            "contents: there is no {MANIFEST} with checksums to compare with (`shardpack index {sink_word}` makes one)", sink_word = sink.word()),
         "completeness: nothing says how many shards and samples there should be".to_owned(),
         "labels: nothing says how many classes there are".to_owned(),
     ]

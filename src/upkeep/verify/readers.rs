@@ -2,7 +2,6 @@
 
 use crate::base::checksum::crc_text;
 use crate::base::error::Result;
-use crate::base::text::quoted;
 use crate::format::Finding;
 use crate::model::manifest::{IndexFile, MANIFEST, Manifest};
 use crate::publish::companions::{SUMS, sha256_sums};
@@ -130,7 +129,7 @@ pub(super) fn unless_overwritten(
     let unchecked = findings.iter().map(|finding| {
         format!(
             "{}: a next snapshot is being made, which may have written it anew; `shardpack publish {sink_word}` ends that",
-            finding.object, sink_word = quoted(sink.to_string()))
+            finding.object, sink_word = sink.word())
     });
     collected.report().unchecked.extend(unchecked);
     Ok(Vec::new())
