@@ -10,10 +10,10 @@ use crate::base::units::{STREAM_ABOVE_BYTES, counted};
 use crate::format::tfrecord::is_image;
 use crate::model::counters::Counters;
 use crate::model::manifest::ShardEntry;
-use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
+use crate::model::record::{FieldRecord, SampleRecord};
 use crate::model::sample::{Field, Sample};
 use crate::plan::order::Ordered;
-use crate::state::published::read_index;
+use crate::state::published::read_record;
 use crate::store::{Sink, Source, at_once};
 
 /// What an index takes in memory, as a multiple of its length in the store.
@@ -90,11 +90,8 @@ impl Contents<'_> {
 
     fn of_shard(&self, suspects: &Suspects<'_>, reads: usize) -> Result<Vec<u32>> {
         let (shard, numbers) = (suspects.shard, suspects.samples);
-        let Some(file) = unless_damaged(read_index(shard, self.sink))?.flatten() else {
+        let Some(record) = unless_damaged(read_record(shard, self.sink))?.flatten() else {
             // Nothing says what was packed.
-            return Ok(numbers.to_vec());
-        };
-        let Some(record) = unless_damaged(ShardRecord::decode(&shard.index, &file))? else {
             return Ok(numbers.to_vec());
         };
         let rows: HashMap<&str, &SampleRecord> = record

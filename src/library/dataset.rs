@@ -9,8 +9,8 @@ use crate::base::error::{Error, Result};
 use crate::cli::settings::Running;
 use crate::library::Options;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::record::{NO_LABEL, SampleRecord, ShardRecord};
-use crate::state::published::{require, require_index};
+use crate::model::record::{NO_LABEL, SampleRecord};
+use crate::state::published::{require, require_record};
 use crate::store::{self, Sink};
 use crate::upkeep::content::{Content, pick};
 use crate::upkeep::find::{Found, find};
@@ -279,8 +279,7 @@ impl<'d> Iterator for Samples<'d> {
                 }));
             }
             let (split, shard) = self.shards.next()?;
-            let index = require_index(shard, self.dataset.sink.as_ref());
-            match index.and_then(|index| ShardRecord::decode(&shard.index, &index)) {
+            match require_record(shard, self.dataset.sink.as_ref()) {
                 Ok(record) => {
                     self.rows = record.samples.into_iter();
                     self.of = Some((split, shard));

@@ -10,12 +10,11 @@ use crate::base::signal::Stop;
 use crate::base::text::hex;
 use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::record::ShardRecord;
 use crate::report::dataset::{Dataset, Split};
 use crate::report::figures::{Extreme, Figures};
 use crate::report::page::LISTED;
 use crate::report::pictures::{Candidates, Pictures};
-use crate::state::published::read_index;
+use crate::state::published::read_record;
 use crate::store::{Sink, at_once};
 use crate::upkeep::duplicates::{Duplicates, Prints};
 use crate::upkeep::places::{Place, Shelf};
@@ -125,7 +124,7 @@ fn gather(
     let shards: Vec<(u32, &ShardEntry)> = (before as u32..).zip(shards).collect();
     let problems = at_once(shelf.depth, &shards, |&(shard, entry)| {
         shelf.stop.check()?;
-        let record = match read(shelf.sink, entry) {
+        let record = match read_record(entry, shelf.sink) {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(Some(format!("{}: missing", entry.index))),
             Err(error) if error.kind() == Kind::Damage => return Ok(Some(error.to_string())),
@@ -180,10 +179,4 @@ fn or_reason<T>(result: Result<T>) -> Result<Result<T, String>> {
         Err(error) if matches!(error.kind(), Kind::Interrupted(_)) => Err(error),
         Err(error) => Ok(Err(Error::to_string(&error))),
     }
-}
-
-fn read(sink: &dyn Sink, shard: &ShardEntry) -> Result<Option<ShardRecord>> {
-    let file = read_index(shard, sink)?;
-    file.map(|file| ShardRecord::decode(&shard.index, &file))
-        .transpose()
 }

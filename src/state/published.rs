@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
+use crate::model::record::ShardRecord;
 use crate::store::Sink;
 
 /// The destination's manifest, if it is published.
@@ -66,4 +67,16 @@ pub(crate) fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes
             ),
         )
     })
+}
+
+/// What an index says, if it is as it was published; `None` if it is gone, and damage if it is another.
+pub(crate) fn read_record(entry: &ShardEntry, sink: &dyn Sink) -> Result<Option<ShardRecord>> {
+    let file = read_index(entry, sink)?;
+    file.map(|file| ShardRecord::decode(&entry.index, &file))
+        .transpose()
+}
+
+/// What an index says; damage if it is gone or another than was published.
+pub(crate) fn require_record(entry: &ShardEntry, sink: &dyn Sink) -> Result<ShardRecord> {
+    ShardRecord::decode(&entry.index, &require_index(entry, sink)?)
 }

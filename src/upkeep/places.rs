@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::base::error::Result;
 use crate::base::signal::Stop;
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::record::{SampleRecord, ShardRecord};
-use crate::state::published::require_index;
+use crate::model::record::SampleRecord;
+use crate::state::published::require_record;
 use crate::store::{Sink, at_once};
 
 /// Where a sample is, in eight bytes: millions of them are kept.
@@ -56,8 +56,7 @@ impl<'a> Shelf<'a> {
             let Some((_, entry)) = shards.get(*shard as usize) else {
                 return Ok(Vec::new());
             };
-            let file = require_index(entry, self.sink)?;
-            let mut samples = ShardRecord::decode(&entry.index, &file)?.samples;
+            let mut samples = require_record(entry, self.sink)?.samples;
             let row = |place: &Place| {
                 let sample = samples.get_mut(place.ordinal as usize).map(std::mem::take);
                 sample.map(|sample| (*place, sample))

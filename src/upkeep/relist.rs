@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::base::error::{Kind, Result};
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::record::ShardRecord;
 use crate::model::sample::Sample;
 use crate::plan::lines::lines_of;
 use crate::source::samples::Scan;
@@ -15,7 +14,7 @@ use crate::state::names::Part;
 use crate::state::names::plan_file;
 use crate::state::names::samples_name;
 use crate::state::plans::Stored;
-use crate::state::published::read_index;
+use crate::state::published::read_record;
 use crate::state::samples::are_planned;
 use crate::state::samples::lines;
 use crate::state::samples::put_samples;
@@ -125,10 +124,7 @@ fn from_record(
     let Some(entry) = manifest.shards().map(|(_, shard)| shard).find(is_it) else {
         return Ok(None);
     };
-    let Some(file) = if_readable(read_index(entry, sink))?.flatten() else {
-        return Ok(None);
-    };
-    let Some(record) = if_readable(ShardRecord::decode(&entry.index, &file))? else {
+    let Some(record) = if_readable(read_record(entry, sink))?.flatten() else {
         return Ok(None);
     };
     if !record.skipped.is_empty() {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::summary::EmptiedClass;
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
-use crate::model::record::{Remark, ShardRecord};
-use crate::state::published::read_index;
+use crate::model::record::Remark;
+use crate::state::published::read_record;
 use crate::store::Sink;
 
 /// Classes named in a warning.
@@ -20,10 +20,10 @@ pub(super) fn tell_emptied(sink: &dyn Sink, manifest: &Manifest) -> Result<Vec<E
         if emptied.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(file) = read_index(shard, sink)? else {
+        let Some(record) = read_record(shard, sink)? else {
             return Ok(Vec::new());
         };
-        for sample in ShardRecord::decode(&shard.index, &file)?.samples {
+        for sample in record.samples {
             emptied.remove(&(sample.label as usize));
         }
     }

@@ -10,8 +10,8 @@ use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::cli::settings::{Listing, Running};
 use crate::model::manifest::{Manifest, ShardEntry};
-use crate::model::record::{SampleRecord, ShardRecord, known_label};
-use crate::state::published::{require, require_index};
+use crate::model::record::{SampleRecord, known_label};
+use crate::state::published::{require, require_record};
 use crate::store::{self, at_once};
 use crate::upkeep::find::depth;
 
@@ -37,10 +37,7 @@ pub(crate) fn run(listing: &Listing, running: &Running) -> Result<Summary> {
             break;
         }
         running.stop.check()?;
-        let records = at_once(depth, some, |(_, shard)| {
-            let file = require_index(shard, sink)?;
-            ShardRecord::decode(&shard.index, &file)
-        })?;
+        let records = at_once(depth, some, |(_, shard)| require_record(shard, sink))?;
         let written = some
             .iter()
             .zip(&records)

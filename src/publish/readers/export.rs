@@ -5,11 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Result};
 use crate::model::manifest::{IndexFile, Manifest, ShardEntry};
-use crate::model::record::ShardRecord;
 use crate::publish::readers::exporter::{Exporter, NamedFile};
 use crate::publish::readers::facts::Facts;
 use crate::publish::readers::{check_reader, exporter_of};
-use crate::state::published::require_index;
+use crate::state::published::require_record;
 use crate::store::{Sink, at_once};
 
 /// Shards whose records are held at once at most.
@@ -120,7 +119,7 @@ fn of_records<T: Send>(
     }
     let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
     let described = at_once(SHARDS, &shards, |shard| {
-        let record = record(sink, shard)?;
+        let record = require_record(shard, sink)?;
         let mut taken = Vec::new();
         for (reader, exporter) in exporters {
             if let Some(name) = exporter.shard_file(&shard.name) {
@@ -144,15 +143,11 @@ fn whole(
     exporter: &dyn Exporter,
     facts: &Facts,
 ) -> Result<Vec<NamedFile>> {
-    let mut records = manifest.shards().map(|(_, shard)| record(sink, shard));
+    let mut records = manifest
+        .shards()
+        .map(|(_, shard)| require_record(shard, sink));
     let rows = exporter.rows(manifest, &mut records).transpose()?;
     let mut files = rows.unwrap_or_default();
     files.extend(exporter.dataset(manifest, facts)?);
     Ok(files)
-}
-
-/// The record of a published shard.
-fn record(sink: &dyn Sink, shard: &ShardEntry) -> Result<ShardRecord> {
-    let file = require_index(shard, sink)?;
-    ShardRecord::decode(&shard.index, &file)
 }

@@ -27,7 +27,7 @@ use crate::model::counters::Counters;
 use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::publish::companions::SUMS;
-use crate::state::published::read_index;
+use crate::state::published::read_record;
 use crate::store::Sink;
 use crate::upkeep::repair::guard::Guard;
 use crate::upkeep::verify::{Level, Portion, Report, Verifier};
@@ -263,8 +263,5 @@ fn is_outage(kind: Kind) -> bool {
 
 /// What a shard's index says, if that is as it was published.
 fn published_record(sink: &dyn Sink, shard: &ShardEntry) -> Result<Option<ShardRecord>> {
-    match unless_damaged(read_index(shard, sink))?.flatten() {
-        Some(file) => unless_damaged(ShardRecord::decode(&shard.index, &file)),
-        None => Ok(None),
-    }
+    Ok(unless_damaged(read_record(shard, sink))?.flatten())
 }
