@@ -4,13 +4,12 @@
 use std::collections::HashMap;
 
 use crate::base::error::{Kind, Result, unless_damaged};
-use crate::base::image::image_field;
 use crate::base::signal::Stop;
 use crate::base::units::{STREAM_ABOVE_BYTES, counted};
-use crate::format::tfrecord::is_image;
+use crate::format::holds_image;
 use crate::model::counters::Counters;
 use crate::model::manifest::ShardEntry;
-use crate::model::record::{FieldRecord, SampleRecord};
+use crate::model::record::SampleRecord;
 use crate::model::sample::{Field, Sample};
 use crate::plan::order::Ordered;
 use crate::state::published::read_record;
@@ -162,9 +161,4 @@ impl Contents<'_> {
             }
         }
     }
-}
-
-/// Whether a packed field is the image, whatever the format calls it.
-fn holds_image(field: &FieldRecord) -> bool {
-    image_field(field.name.as_bytes()).is_some() || is_image(&field.name)
 }

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::error::{Kind, Result};
+use crate::base::error::Result;
 use crate::base::image::thumbnail;
 use crate::model::record::SampleRecord;
 use crate::store::at_once;
-use crate::upkeep::content::{Content, pick};
+use crate::upkeep::content::pick;
 use crate::upkeep::places::{Place, Shelf};
 
 /// Classes that have some of their pictures shown.
@@ -139,20 +139,9 @@ fn one(shelf: &Shelf<'_>, place: Place, row: &SampleRecord) -> Result<Option<Vec
         Ok(field) if field.length <= FILE_BYTES => field,
         _ => return Ok(None),
     };
-    let content = Content {
-        sink: shelf.sink,
-        compress: shelf.manifest.recipe.compress,
-        shard: shelf.shards()[place.shard as usize].1,
-        row,
-    };
     let mut file = Vec::with_capacity(field.length as usize);
-    let read = content.field(field, &mut |piece| {
-        file.extend_from_slice(piece);
-        Ok(())
-    });
-    match read {
-        Ok(()) => Ok(thumbnail(&file, SIDE, DECODE_BYTES).ok()),
-        Err(error) if error.kind() == Kind::Damage => Ok(None),
-        Err(error) => Err(error),
-    }
+    let is_sound = shelf.image(place, row, &mut |piece| file.extend_from_slice(piece))?;
+    Ok(is_sound
+        .then(|| thumbnail(&file, SIDE, DECODE_BYTES).ok())
+        .flatten())
 }

@@ -4,9 +4,8 @@ use std::io::{self, Read};
 
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
-use crate::base::image::image_field;
 use crate::format::compress::unpack;
-use crate::format::tfrecord::is_image;
+use crate::format::holds_image;
 use crate::model::manifest::ShardEntry;
 use crate::model::recipe::Compression;
 use crate::model::record::{FieldRecord, SampleRecord};
@@ -16,7 +15,7 @@ use crate::store::{Ranges, Sink};
 pub(crate) fn pick<'a>(row: &'a SampleRecord, name: Option<&str>) -> Result<&'a FieldRecord> {
     let wanted = |field: &&FieldRecord| match name {
         Some(name) => field.name == name,
-        None => image_field(field.name.as_bytes()).is_some() || is_image(&field.name),
+        None => holds_image(field),
     };
     row.fields.iter().find(wanted).ok_or_else(|| {
         let names: Vec<_> = row.fields.iter().map(|field| field.name.as_str()).collect();

@@ -7,14 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::base::error::{Error, Kind, Result};
-use crate::base::image::image_field;
+use crate::base::error::{Error, Result};
 use crate::base::units::bytes_text;
-use crate::format::tfrecord::is_image;
+use crate::format::holds_image;
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::state::published::require_index;
 use crate::store::at_once;
-use crate::upkeep::content::{Content, pick};
 use crate::upkeep::places::{Place, Shelf};
 
 /// Samples of a group that are read and named at most; of each split there is one among them.
@@ -66,8 +64,7 @@ impl Prints {
 
     /// Adds the sample with these fields; one without an image is passed over.
     pub(crate) fn add(&mut self, fields: &[FieldRecord], place: Place) {
-        let is_image = |name: &str| image_field(name.as_bytes()).is_some() || is_image(name);
-        if let Some(image) = fields.iter().find(|field| is_image(&field.name)) {
+        if let Some(image) = fields.iter().find(|field| holds_image(field)) {
             self.0.push(Print {
                 length: image.length,
                 crc32: image.crc32,
@@ -164,26 +161,12 @@ fn digests(
     shelf: &Shelf<'_>,
     rows: &BTreeMap<Place, SampleRecord>,
 ) -> Result<BTreeMap<Place, [u8; 32]>> {
-    let shards = shelf.shards();
     let rows: Vec<(&Place, &SampleRecord)> = rows.iter().collect();
     let digests = at_once(shelf.depth, &rows, |(place, row)| {
         shelf.stop.check()?;
-        let content = Content {
-            sink: shelf.sink,
-            compress: shelf.manifest.recipe.compress,
-            shard: shards[place.shard as usize].1,
-            row,
-        };
         let mut digest = Sha256::new();
-        let read = content.field(pick(row, None)?, &mut |piece| {
-            digest.update(piece);
-            Ok(())
-        });
-        match read {
-            Ok(()) => Ok(Some((**place, digest.finalize().into()))),
-            Err(error) if error.kind() == Kind::Damage => Ok(None),
-            Err(error) => Err(error),
-        }
+        let is_sound = shelf.image(**place, row, &mut |piece| digest.update(piece))?;
+        Ok(is_sound.then(|| (**place, digest.finalize().into())))
     })?;
     Ok(digests.into_iter().flatten().collect())
 }
@@ -192,7 +175,7 @@ fn digests(
 ///
 /// # Errors
 ///
-/// [`Kind::Usage`] where `memory` is too little, and what [`Prints::judge`] gives.
+/// [`Kind::Usage`](crate::base::error::Kind::Usage) where `memory` is too little, and what [`Prints::judge`] gives.
 pub(crate) fn duplicates(shelf: &Shelf<'_>, memory: u64, most: usize) -> Result<Duplicates> {
     let needed = Prints::memory_bytes(shelf.manifest.samples);
     if needed > memory / 2 {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::error::Result;
+use crate::base::error::{Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::record::SampleRecord;
 use crate::state::published::require_record;
 use crate::store::{Sink, at_once};
+use crate::upkeep::content::{Content, pick};
 
 /// Where a sample is, in eight bytes: millions of them are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,5 +68,32 @@ impl<'a> Shelf<'a> {
             Ok(places.iter().filter_map(row).collect())
         })?;
         Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// Hands the image of a sample over piece by piece; `false` if the sample is not what its index says.
+    ///
+    /// # Errors
+    ///
+    /// A shard that cannot be read.
+    pub(crate) fn image(
+        &self,
+        place: Place,
+        row: &SampleRecord,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        let Some((_, shard)) = self.manifest.shards().nth(place.shard as usize) else {
+            return Ok(false);
+        };
+        let content = Content {
+            sink: self.sink,
+            compress: self.manifest.recipe.compress,
+            shard,
+            row,
+        };
+        let read = content.field(pick(row, None)?, &mut |piece| {
+            take(piece);
+            Ok(())
+        });
+        Ok(unless_damaged(read)?.is_some())
     }
 }
