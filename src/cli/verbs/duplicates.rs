@@ -29,13 +29,9 @@ pub(crate) fn run(destination: &str, json: bool, running: &Running) -> Result<Su
         false => as_text(&found),
     };
     Ok(Summary {
-        destination: Some(sink.to_string()),
-        plan: Some(manifest.plan.clone()),
-        samples: manifest.samples,
-        shards: manifest.shards().count() as u64,
-        bytes: manifest.bytes,
         is_json: json,
-        ..Summary::text(text)
+        text: Some(text),
+        ..Summary::of_dataset(sink.as_ref(), &manifest)
     })
 }
 

@@ -68,11 +68,6 @@ pub(crate) fn on(sink: &dyn Sink, names: &[String], running: &Running) -> Result
             false => "indexed",
         },
         next: vec![next::command("verify", &sink.to_string(), &[], running)],
-        destination: Some(sink.to_string()),
-        plan: Some(manifest.plan.clone()),
-        samples: manifest.samples,
-        shards: manifest.shards().count() as u64,
-        bytes: manifest.bytes,
-        ..Summary::default()
+        ..Summary::of_dataset(sink, &manifest)
     })
 }

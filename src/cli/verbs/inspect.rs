@@ -55,14 +55,10 @@ pub(crate) fn run(
         }
     };
     Ok(Summary {
-        destination: Some(sink.to_string()),
-        plan: Some(manifest.plan.clone()),
-        samples: manifest.samples,
-        shards: manifest.shards().count() as u64,
-        bytes: manifest.bytes,
         is_json: json,
         next,
-        ..Summary::text(text)
+        text: Some(text),
+        ..Summary::of_dataset(sink.as_ref(), &manifest)
     })
 }
 

@@ -343,13 +343,9 @@ fn summary(
             0 => 0,
             _ => Kind::Damage.exit_code(),
         },
-        destination: Some(sink.to_string()),
-        plan: Some(manifest.plan.clone()),
-        samples: manifest.samples,
-        shards: manifest.shards().count() as u64,
-        bytes: manifest.bytes,
         repaired: outcome.repaired.iter().cloned().collect(),
         error,
-        ..Summary::text(text)
+        text: Some(text),
+        ..Summary::of_dataset(sink, manifest)
     }
 }

@@ -12,8 +12,10 @@ use crate::base::units::{bytes_text, count_text, counted, seconds_text};
 use crate::cli::file;
 use crate::model::counters::Counters;
 use crate::model::history::{Changes, History, Setup};
+use crate::model::manifest::Manifest;
 use crate::model::record::Remark;
 use crate::source::outline::Outline;
+use crate::store::Sink;
 
 /// Skipped or odd samples shown to people; programs get them all.
 const SHOWN: usize = 10;
@@ -118,6 +120,18 @@ impl Summary {
     pub(crate) fn text(text: String) -> Self {
         Self {
             text: Some(text),
+            ..Self::default()
+        }
+    }
+
+    /// A run about a dataset that is published.
+    pub(crate) fn of_dataset(sink: &dyn Sink, manifest: &Manifest) -> Self {
+        Self {
+            destination: Some(sink.to_string()),
+            plan: Some(manifest.plan.clone()),
+            samples: manifest.samples,
+            shards: manifest.shards().count() as u64,
+            bytes: manifest.bytes,
             ..Self::default()
         }
     }
