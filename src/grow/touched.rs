@@ -13,7 +13,7 @@ use crate::model::record::SampleRecord;
 use crate::model::sample::{Field, Sample};
 use crate::plan::order::Ordered;
 use crate::state::published::read_record;
-use crate::store::{Sink, Source, at_once};
+use crate::store::{Sink, Source, at_once, in_pieces};
 
 /// What an index takes in memory, as a multiple of its length in the store.
 const UNPACKED: u64 = 8;
@@ -140,25 +140,18 @@ impl Contents<'_> {
 
     /// The CRC-32 of a file's content; `None` if the file is another than was listed.
     fn crc32(&self, field: &Field) -> Result<Option<u32>> {
+        // The source sums each piece while it is in the cache.
         let mut crc = crc32fast::Hasher::new();
-        let mut offset = 0;
-        loop {
-            let whole = field.size <= STREAM_ABOVE_BYTES;
-            let length = (field.size - offset).min(STREAM_ABOVE_BYTES);
-            let pending = match whole {
-                true => self.source.start(field),
-                false => self.source.part(field, offset, length),
-            };
-            let piece = match pending.wait() {
-                Err(error) if error.kind() == Kind::Source => return Ok(None),
-                piece => piece?,
-            };
-            crc.update(&piece);
-            self.source.recycle(piece);
-            offset += length;
-            if offset >= field.size {
-                return Ok(Some(crc.finalize()));
-            }
+        let read = in_pieces(self.source, field, &mut |piece| {
+            let length = piece.len() as u64;
+            crc.combine(&crc32fast::Hasher::new_with_initial_len(
+                piece.crc32,
+                length,
+            ));
+        });
+        match read {
+            Err(error) if error.kind() == Kind::Source => Ok(None),
+            read => read.map(|()| Some(crc.finalize())),
         }
     }
 }

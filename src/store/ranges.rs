@@ -1,13 +1,40 @@
-//! A part of an object, read forwards in large pieces.
+//! Objects and files, read forwards in pieces that can be held.
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
-use crate::store::Sink;
+use crate::base::buffer::Buffer;
+use crate::base::error::Result;
+use crate::base::units::STREAM_ABOVE_BYTES;
+use crate::model::sample::Field;
+use crate::store::{Sink, Source};
 
 /// Bytes asked for at once by [`Ranges`].
 pub(crate) const PIECE_BYTES: u64 = 8 << 20;
+
+/// Reads a planned file, a piece of at most 4 MiB at a time, which is what it holds. Nothing is read ahead.
+pub(crate) fn in_pieces(
+    source: &dyn Source,
+    field: &Field,
+    take: &mut dyn FnMut(&Buffer),
+) -> Result<()> {
+    let mut pass = |piece: Buffer| {
+        take(&piece);
+        source.recycle(piece);
+    };
+    if field.size <= STREAM_ABOVE_BYTES {
+        pass(source.start(field).wait()?);
+        return Ok(());
+    }
+    let mut offset = 0;
+    while offset < field.size {
+        let length = (field.size - offset).min(STREAM_ABOVE_BYTES);
+        pass(source.part(field, offset, length).wait()?);
+        offset += length;
+    }
+    Ok(())
+}
 
 /// Reads the bytes `at..end` of an object, a piece of at most 8 MiB at a time, which is what it holds.
 ///

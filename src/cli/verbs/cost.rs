@@ -10,7 +10,7 @@ use crate::model::recipe::Compression;
 use crate::model::sample::Field;
 use crate::plan::draft::Draft;
 use crate::plan::value::Plan;
-use crate::store::{Sink, Source, at_once};
+use crate::store::{Sink, Source, at_once, in_pieces};
 
 /// Speeds that an estimate assumes where none is measured: a local disk, and one request of an object store.
 const ASSUMED_BYTES_PER_SECOND: f64 = 500e6;
@@ -137,12 +137,7 @@ fn probe(
     let started = Instant::now();
     at_once(source.reads().min(buffers).max(1), &tried, |field| {
         running.stop.check()?;
-        let mut offset = 0;
-        while offset < field.size {
-            let length = (field.size - offset).min(STREAM_ABOVE_BYTES);
-            source.recycle(source.part(field, offset, length).wait()?);
-            offset += length;
-        }
+        in_pieces(source, field, &mut |_| ())?;
         running.counters.sample(field.size);
         Ok(())
     })?;
