@@ -269,23 +269,20 @@ impl ReadQueue<'_> {
 
     /// Starts the reads of what was gathered.
     fn start_gathered(&mut self) {
-        let counted =
-            |samples: &[Waiting]| samples.iter().map(|waiting| waiting.bytes).sum::<u64>();
-        let mut samples = self.gathered.take();
-        if let [alone] = &mut samples[..]
-            && alone.sample.fields.len() == 1
-        {
-            self.held -= alone.share;
-            alone.bytes -= std::mem::take(&mut alone.share);
-        }
-        debug_assert!(self.held >= counted(&samples));
-        let together = samples.last().is_some_and(|last| last.share > 0);
+        let shares: u64 = self
+            .gathered
+            .samples
+            .iter()
+            .map(|waiting| waiting.share)
+            .sum();
+        let (samples, together) = self.gathered.take();
+        self.held -= shares - together;
         let whole: Vec<&Field> = match together {
-            true => samples
+            0 => Vec::new(),
+            _ => samples
                 .iter()
                 .flat_map(|waiting| &waiting.sample.fields)
                 .collect(),
-            false => Vec::new(),
         };
         let mut whole = self.source.start_all(&whole).into_iter();
         for waiting in samples {

@@ -60,17 +60,21 @@ impl Gathered {
         }
     }
 
-    /// All of them. The memory of the read that gives several is counted with the last, because it is there as long as that.
-    pub(super) fn take(&mut self) -> Vec<Waiting> {
+    /// All of them, and the memory that one read of all their files takes; 0 if there is none, because they have but one file. It is counted
+    /// with the last of them, because it is there as long as that.
+    pub(super) fn take(&mut self) -> (Vec<Waiting>, u64) {
         let mut samples = std::mem::take(&mut self.samples);
+        let is_one = samples.len() == 1 && files(&samples[0].sample).count() == 1;
+        let together = match std::mem::take(&mut self.bytes) {
+            _ if is_one => 0,
+            bytes => bytes,
+        };
         for waiting in &mut samples {
-            waiting.bytes -= std::mem::take(&mut waiting.share);
+            waiting.bytes -= waiting.share;
         }
         if let Some(last) = samples.last_mut() {
-            last.share = self.bytes;
-            last.bytes += self.bytes;
+            last.bytes += together;
         }
-        self.bytes = 0;
-        samples
+        (samples, together)
     }
 }

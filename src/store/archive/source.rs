@@ -77,6 +77,12 @@ impl ArchiveSource {
     }
 }
 
+/// The path of the file that is opened for a member.
+fn archive_of<'f>(field: &'f Field, member: &Member) -> Option<&'f [u8]> {
+    let prefix = usize::from(member.archive.prefix_bytes);
+    field.path.as_bytes().get(..prefix)
+}
+
 impl fmt::Display for ArchiveSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.lone {
@@ -149,25 +155,16 @@ impl Source for ArchiveSource {
             0 => None,
             _ => self.reading(field, None).ok(),
         };
-        let readings: Vec<_> = fields.iter().map(reading).collect();
-        let is_member: Vec<bool> = readings.iter().map(Option::is_some).collect();
-        let members = readings.into_iter().flatten().collect();
-        let mut members = together::start(&self.inner, members).into_iter();
-        let started = |(field, is_member): (&&Field, bool)| match is_member {
-            // There is one for each.
-            true => members.next().unwrap_or_else(|| self.start(field)),
-            false => self.start(field),
-        };
-        fields.iter().zip(is_member).map(started).collect()
+        let readings = fields.iter().map(reading).collect();
+        let started = together::start(&self.inner, readings).into_iter();
+        let alone =
+            |(started, field): (Option<_>, &&Field)| started.unwrap_or_else(|| self.start(field));
+        started.zip(fields).map(alone).collect()
     }
 
     fn adjoins(&self, field: &Field, next: &Field) -> bool {
         let (Version::Member(one), Version::Member(other)) = (&field.version, &next.version) else {
             return false;
-        };
-        let path = |field: &Field, member: &Member| {
-            let prefix = usize::from(member.archive.prefix_bytes);
-            field.path.as_bytes().get(..prefix).map(<[u8]>::to_vec)
         };
         let (a, b) = (one.extent, other.extent);
         let apart = match a.offset <= b.offset {
@@ -176,7 +173,7 @@ impl Source for ArchiveSource {
         };
         apart <= NEAR_BYTES
             && (Arc::ptr_eq(&one.archive, &other.archive) || one.archive == other.archive)
-            && path(field, one) == path(next, other)
+            && archive_of(field, one) == archive_of(next, other)
     }
 
     fn share_bytes(&self, field: &Field) -> u64 {

@@ -6,7 +6,6 @@ use super::read::Reading;
 use crate::base::buffer::Buffer;
 use crate::base::error::{Kind, Result};
 use crate::base::reactor::Pending;
-use crate::model::sample::Field;
 use crate::store::Source;
 
 /// Bytes between two members that are read for nothing: headers, their long forms, and padding.
@@ -59,61 +58,90 @@ impl Run {
     }
 }
 
-/// Starts these reads, those of members that lie close together in one.
-pub(super) fn start(inner: &Arc<dyn Source>, readings: Vec<Reading>) -> Vec<Pending<Buffer>> {
-    let most = inner.together_bytes();
-    let mut order: Vec<usize> = (0..readings.len()).collect();
-    order.sort_by(|&a, &b| readings[a].place().cmp(&readings[b].place()));
-    let mut runs: Vec<(Vec<usize>, u64, u64)> = Vec::new();
+/// Members of one file that one read gives, by their numbers, and which bytes of the file that read is.
+struct Span {
+    members: Vec<usize>,
+    begin: u64,
+    end: u64,
+}
+
+/// Which of these reads are done in one: those of members that lie close together.
+fn spans(readings: &[Option<Reading>], most: u64) -> Vec<Span> {
+    let place = |at: usize| readings[at].as_ref().map(Reading::place);
+    let mut order: Vec<usize> = (0..readings.len())
+        .filter(|&at| place(at).is_some())
+        .collect();
+    order.sort_by_key(|&at| place(at));
+    let mut spans: Vec<Span> = Vec::new();
     for at in order {
-        let (path, begin, end) = readings[at].place();
-        match runs.last_mut() {
-            Some((members, first, last))
-                if readings[members[0]].place().0 == path
-                    && begin >= *last
-                    && begin - *last <= GAP_BYTES
-                    && end - *first <= most =>
-            {
-                members.push(at);
-                *last = end;
+        let Some((path, begin, end)) = place(at) else {
+            continue;
+        };
+        let joins = |span: &&mut Span| {
+            place(span.members[0]).is_some_and(|(other, ..)| other == path)
+                && begin >= span.end
+                && begin - span.end <= GAP_BYTES
+                && end - span.begin <= most
+        };
+        match spans.last_mut().filter(joins) {
+            Some(span) => {
+                span.members.push(at);
+                span.end = end;
             }
-            _ => runs.push((vec![at], begin, end)),
-        }
-    }
-    let mut readings: Vec<_> = readings.into_iter().map(Some).collect();
-    let mut started: Vec<Option<Pending<Buffer>>> = readings.iter().map(|_| None).collect();
-    for (members, begin, end) in runs {
-        let taken = members
-            .iter()
-            .filter_map(|&at| Some((at, readings[at].take()?)));
-        let taken: Vec<(usize, Reading)> = taken.collect();
-        if let [_, _, ..] = &taken[..] {
-            let archive: &Field = taken[0].1.archive();
-            let run = Arc::new(Run {
-                inner: Arc::clone(inner),
+            None => spans.push(Span {
+                members: vec![at],
                 begin,
-                content: Mutex::new(Content {
-                    read: Some(inner.part(archive, begin, end - begin)),
-                    buffer: None,
-                    left: taken.len(),
-                }),
-            });
-            for (at, reading) in taken {
-                let run = Arc::clone(&run);
-                started[at] = Some(Pending::later(move || {
-                    let (_, begin, end) = reading.place();
-                    match run.take(begin, end - begin) {
-                        Ok(Some(buffer)) => reading.finish(Ok(buffer)),
-                        Ok(None) => reading.start().wait(),
-                        Err(error) => reading.finish(Err(error)),
-                    }
-                }));
-            }
-        } else {
-            for (at, reading) in taken {
-                started[at] = Some(reading.start());
-            }
+                end,
+            }),
         }
     }
-    started.into_iter().flatten().collect()
+    spans
+}
+
+/// Starts these reads, in as few as possible; where there is none to start, none is given.
+pub(super) fn start(
+    inner: &Arc<dyn Source>,
+    mut readings: Vec<Option<Reading>>,
+) -> Vec<Option<Pending<Buffer>>> {
+    let spans = spans(&readings, inner.together_bytes());
+    let mut started: Vec<_> = readings.iter().map(|_| None).collect();
+    for Span {
+        members,
+        begin,
+        end,
+    } in spans
+    {
+        let first = members[0];
+        if members.len() == 1 {
+            started[first] = readings[first].take().map(Reading::start);
+            continue;
+        }
+        let Some(archive) = readings[first].as_ref().map(Reading::archive) else {
+            continue;
+        };
+        let run = Arc::new(Run {
+            inner: Arc::clone(inner),
+            begin,
+            content: Mutex::new(Content {
+                read: Some(inner.part(archive, begin, end - begin)),
+                buffer: None,
+                left: members.len(),
+            }),
+        });
+        for at in members {
+            let Some(reading) = readings[at].take() else {
+                continue;
+            };
+            let run = Arc::clone(&run);
+            started[at] = Some(Pending::later(move || {
+                let (_, begin, end) = reading.place();
+                match run.take(begin, end - begin) {
+                    Ok(Some(buffer)) => reading.finish(Ok(buffer)),
+                    Ok(None) => reading.start().wait(),
+                    Err(error) => reading.finish(Err(error)),
+                }
+            }));
+        }
+    }
+    started
 }
