@@ -240,7 +240,7 @@ fn for_real(words: &[OsString]) -> Option<String> {
 }
 
 /// The same error, in words that help: what came from the environment is named after its variable, and flags of other tools after ours.
-pub(super) fn explained(mut error: Error, words: &[OsString]) -> Error {
+pub(super) fn explained(mut error: Error, command: &Command, words: &[OsString]) -> Error {
     let text = |error: &Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
@@ -270,7 +270,7 @@ pub(super) fn explained(mut error: Error, words: &[OsString]) -> Error {
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
             let flag = text(&error, ContextKind::InvalidArg).unwrap_or_default();
             let long = flag.split([' ', '=']).next().unwrap_or_default();
-            if let Some(variable) = variable_of(long, words) {
+            if let Some(variable) = variable_of(long, command, words) {
                 error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
             }
         }
@@ -280,20 +280,27 @@ pub(super) fn explained(mut error: Error, words: &[OsString]) -> Error {
 }
 
 /// The variable that a flag's value came from, if it was not typed.
-fn variable_of(long: &str, words: &[OsString]) -> Option<String> {
+fn variable_of(long: &str, command: &Command, words: &[OsString]) -> Option<String> {
+    let mut verbs = command.get_subcommands();
+    let verb = verbs.find(|verb| words.iter().any(|word| is_called(verb, word)))?;
     let name = long.strip_prefix("--")?;
-    let short = match name {
-        "jobs" => "-j",
-        "output" => "-o",
-        _ => long,
-    };
+    let mut flags = verb.get_arguments();
+    let flag = flags.find(|flag| flag.get_long() == Some(name))?;
+    let variable = flag.get_env()?;
     let is_typed = |word: &OsString| {
         let word = word.to_string_lossy();
-        word.split('=').next() == Some(long) || word.starts_with(short) && short.len() == 2
+        let is_short = |short| word.starts_with('-') && word.chars().nth(1) == Some(short);
+        word.split('=').next() == Some(long) || flag.get_short().is_some_and(is_short)
     };
-    let variable = format!("SHARDPACK_{}", name.to_uppercase().replace('-', "_"));
-    let set = env::var_os(&variable).is_some_and(|value| !value.is_empty());
-    (set && !words.iter().any(is_typed)).then_some(variable)
+    let is_set = env::var_os(variable).is_some_and(|value| !value.is_empty());
+    (is_set && !words.iter().any(is_typed)).then(|| variable.to_string_lossy().into_owned())
+}
+
+/// Whether this word is the verb, or another name of it.
+fn is_called(verb: &Command, word: &OsString) -> bool {
+    verb.get_name_and_visible_aliases()
+        .into_iter()
+        .any(|name| *word == *name)
 }
 
 fn tell(error: &mut Error, tip: &str) {

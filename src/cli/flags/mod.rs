@@ -200,7 +200,7 @@ pub(crate) fn parse() -> Result<(Cli, Typed), u8> {
         Ok((cli, typed))
     });
     parsed.map_err(|error| {
-        let error = mistakes::explained(error, &words);
+        let error = mistakes::explained(error, &command, &words);
         let _ = error.print();
         u8::try_from(error.exit_code()).unwrap_or(2)
     })

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::model::manifest::{MANIFEST, STATE};
+use crate::model::manifest::{MANIFEST, STATE, snapshot_number};
 use crate::publish::card::CARD;
 use crate::publish::companions::SUMS;
 use crate::store::{Leftover, ObjectMeta, Sink, at_once};
@@ -68,7 +68,10 @@ pub(crate) fn collect(sink: &dyn Sink, rules: &RemovalRules) -> Result<RemovalOu
         outcome.removed.extend(stage.iter().map(leftover));
     }
     outcome.young.extend(garbage.young.iter().map(leftover));
-    if outcome.removed.is_empty() && rules.keep.is_none() {
+    let is_snapshot = |object: &&ObjectMeta| snapshot_number(&object.name).is_some();
+    // Of one snapshot none is earlier, and nothing has to be read to know that.
+    let has_earlier = objects.iter().filter(is_snapshot).nth(1).is_some();
+    if has_earlier && outcome.removed.is_empty() && rules.keep.is_none() {
         for (older_than, is_old) in [(rules.older_than, true), (Duration::ZERO, false)] {
             outcome.kept = only_kept(sink, &objects, older_than, &outcome)?;
             outcome.kept_is_old = is_old;
