@@ -292,59 +292,49 @@ impl Spread {
 }
 
 /// The characters that names have, position by position.
+#[derive(Debug)]
+struct Letters {
+    positions: Vec<Position>,
+    /// Where nothing was seen.
+    any: Scale,
+}
+
 #[derive(Debug, Default)]
-struct Letters(Vec<BTreeSet<char>>);
+struct Position {
+    seen: BTreeSet<char>,
+    scale: Scale,
+}
+
+impl Default for Letters {
+    fn default() -> Self {
+        Self {
+            positions: Vec::new(),
+            any: Scale::of(&BTreeSet::new()),
+        }
+    }
+}
 
 impl Letters {
     /// Looks at some of the names that came.
     fn see(&mut self, names: &[&str]) {
         let last = names.last().into_iter();
         for name in names.iter().step_by(SAMPLED).chain(last) {
-            for (position, letter) in name.chars().take(POSITIONS).enumerate() {
-                if self.0.len() == position {
-                    self.0.push(BTreeSet::new());
+            for (at, letter) in name.chars().take(POSITIONS).enumerate() {
+                if self.positions.len() == at {
+                    self.positions.push(Position::default());
                 }
-                self.0[position].insert(letter);
+                let position = &mut self.positions[at];
+                if position.seen.insert(letter) {
+                    position.scale = Scale::of(&position.seen);
+                }
             }
         }
     }
 
-    /// Those at a position, with the others of their kind: where one digit was seen, any may come.
-    fn at(&self, position: usize) -> Scale {
-        let seen = self.0.get(position).cloned().unwrap_or_default();
-        let mut all = seen.clone();
-        let has = |range: std::ops::RangeInclusive<char>| all.range(range).next().is_some();
-        let is_new = all.is_empty();
-        let digits = is_new || has('0'..='9');
-        let hexadecimal = |a: char, f: char, z: char| {
-            digits && has(a..=f) && all.range(f..=z).all(|&letter| letter == f)
-        };
-        let kinds = [
-            (digits, '0'..='9'),
-            (hexadecimal('a', 'f', 'z'), 'a'..='f'),
-            (
-                is_new || has('a'..='z') && !hexadecimal('a', 'f', 'z'),
-                'a'..='z',
-            ),
-            (hexadecimal('A', 'F', 'Z'), 'A'..='F'),
-            (has('A'..='Z') && !hexadecimal('A', 'F', 'Z'), 'A'..='Z'),
-        ];
-        for (_, kind) in kinds.into_iter().filter(|(there, _)| *there) {
-            all.extend(kind);
-        }
-        // What lies behind it is one name of a listing by directories.
-        all.remove(&'/');
-        let mut total = END_WEIGHT;
-        let weighed = all.into_iter().map(|letter| {
-            let below = total;
-            total += match seen.contains(&letter) {
-                true => 1.0,
-                false => UNSEEN_WEIGHT,
-            };
-            (letter, below)
-        });
-        let letters = weighed.collect();
-        Scale { letters, total }
+    fn at(&self, position: usize) -> &Scale {
+        self.positions
+            .get(position)
+            .map_or(&self.any, |position| &position.scale)
     }
 
     /// Numbers between 0 and 1 in the order of these texts, told from where the outer two begin to differ.
@@ -394,12 +384,50 @@ impl Letters {
 }
 
 /// The characters of a position in their order, each with what comes before it: as much as it was seen to come.
+#[derive(Debug, Default)]
 struct Scale {
     letters: Vec<(char, f64)>,
     total: f64,
 }
 
 impl Scale {
+    /// Of characters that were seen, with the others of their kind: where one digit was seen, any may come.
+    fn of(seen: &BTreeSet<char>) -> Self {
+        let has = |range: std::ops::RangeInclusive<char>| seen.range(range).next().is_some();
+        let is_new = seen.is_empty();
+        let digits = is_new || has('0'..='9');
+        let hexadecimal = |a: char, f: char, z: char| {
+            digits && has(a..=f) && seen.range(f..=z).all(|&letter| letter == f)
+        };
+        let kinds = [
+            (digits, '0'..='9'),
+            (hexadecimal('a', 'f', 'z'), 'a'..='f'),
+            (
+                is_new || has('a'..='z') && !hexadecimal('a', 'f', 'z'),
+                'a'..='z',
+            ),
+            (hexadecimal('A', 'F', 'Z'), 'A'..='F'),
+            (has('A'..='Z') && !hexadecimal('A', 'F', 'Z'), 'A'..='Z'),
+        ];
+        let mut all = seen.clone();
+        for (_, kind) in kinds.into_iter().filter(|(there, _)| *there) {
+            all.extend(kind);
+        }
+        // What lies behind it is one name of a listing by directories.
+        all.remove(&'/');
+        let mut total = END_WEIGHT;
+        let weighed = all.into_iter().map(|letter| {
+            let below = total;
+            total += match seen.contains(&letter) {
+                true => 1.0,
+                false => UNSEEN_WEIGHT,
+            };
+            (letter, below)
+        });
+        let letters = weighed.collect();
+        Self { letters, total }
+    }
+
     /// What comes before a character, and the part that is its own.
     fn share(&self, kind: usize) -> (f64, f64) {
         let begin = |kind: usize| {
