@@ -172,8 +172,8 @@ impl Verb {
     pub(crate) fn page(&self) -> Option<Page> {
         let (flag, destination) = match self {
             Self::Convert(args) => (&args.page, args.places.destination()),
-            Self::Pack(args) => (&args.page, args.destination.as_str()),
-            Self::Publish(args) => (&args.page, args.destination.as_str()),
+            Self::Pack(args) => (&args.page, args.dataset.destination.as_str()),
+            Self::Publish(args) => (&args.page, args.dataset.destination.as_str()),
             Self::Verify(args) => (&args.page, args.destination.as_str()),
             _ => return None,
         };

@@ -37,6 +37,14 @@ impl PlacesArgs {
     }
 }
 
+/// The dataset that a verb is about.
+#[derive(Debug, Args)]
+pub(crate) struct DatasetArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
@@ -110,9 +118,8 @@ pub(crate) struct ConvertPlanArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PackArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Where the source lies now, if it was moved
     ///
     /// [default: where it was when planned]
@@ -132,9 +139,8 @@ pub(crate) struct PackArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PublishArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Write the SHA-256 of manifest.json to this file
     #[arg(long, value_name = "FILE", env = "SHARDPACK_OUT_DIGEST")]
     pub(crate) out_digest: Option<OsString>,
@@ -183,9 +189,8 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RepairArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// The images it was made from, or a copy of them
     ///
     /// [default: where they were, when `plan` stored the plan]
@@ -200,9 +205,8 @@ pub(crate) struct RepairArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// The images it was made from, or more of them
     ///
     /// [default: where they were, when `plan` stored the plan]
@@ -239,9 +243,8 @@ pub(crate) struct CompactArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct GcArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Leave alone what is younger: 30m, 12h, 7d
     ///
     /// A run that still writes it may be alive. `0s` takes all.
@@ -261,9 +264,8 @@ pub(crate) struct GcArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Readers to describe the shards to, with commas between
     ///
     /// dali, energon, energon-sqlite, openclip, tfds, tfrecord, timm, wids
@@ -282,9 +284,8 @@ pub(crate) struct IndexArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Where the page goes; `-` is stdout
     #[arg(
         short,
@@ -303,9 +304,8 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Show where this sample lies: its key, or a file's path in the source
     #[arg(value_name = "KEY")]
     pub(crate) key: Option<String>,
@@ -320,9 +320,8 @@ pub(crate) struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Only samples whose key or source path matches, or a directory above it
     ///
     /// `*` stays within a directory, as in a shell: `cat`, `cat/0*`, `**/*.png`.
@@ -337,9 +336,8 @@ pub(crate) struct LsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CatArgs {
-    /// The dataset: a directory or s3://BUCKET/PREFIX
-    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
-    pub(crate) destination: String,
+    #[command(flatten)]
+    pub(crate) dataset: DatasetArgs,
     /// Key of the sample, KEY.FIELD, or the path of one of its files in the source
     #[arg(value_name = "KEY")]
     pub(crate) key: String,

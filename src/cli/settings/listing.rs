@@ -24,7 +24,7 @@ pub(crate) fn listing(args: &cli::LsArgs) -> Result<Listing> {
     let glob = args.glob.as_deref().map(|glob| glob.trim_end_matches('/'));
     let only = glob.map(|glob| globs("GLOB", &[glob.to_owned(), format!("{glob}/**")]));
     Ok(Listing {
-        destination: args.destination.clone(),
+        destination: args.dataset.destination.clone(),
         only: only.transpose()?,
         limit: args.limit.unwrap_or(u64::MAX),
         json: args.common.json,

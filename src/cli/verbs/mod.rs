@@ -43,36 +43,54 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
         Verb::Pack(args) => pack(args, &running.replacing(&args.replace)),
         Verb::Publish(args) => {
             let digest = args.out_digest.as_ref().map(Path::new);
-            publish::run(&args.destination, digest, &running.replacing(&args.replace))
+            publish::run(
+                &args.dataset.destination,
+                digest,
+                &running.replacing(&args.replace),
+            )
         }
         Verb::Verify(args) => verify(args, running),
         Verb::Repair(args) => {
             let source = args.source.as_deref();
-            repair::run(&args.destination, source, args.dry_run, running)
+            repair::run(&args.dataset.destination, source, args.dry_run, running)
         }
         Verb::Compact(args) => compact(args, running),
-        Verb::Gc(args) => gc::run(&args.destination, &settings::gc(args)?, running),
+        Verb::Gc(args) => gc::run(&args.dataset.destination, &settings::gc(args)?, running),
         Verb::Index(args) => {
             let names = settings::index_names(&args.index);
-            index::run(&args.destination, &names, &running.replacing(&args.replace))
+            index::run(
+                &args.dataset.destination,
+                &names,
+                &running.replacing(&args.replace),
+            )
         }
         Verb::Report(args) => {
             let summary = args.run.as_ref().map(Path::new);
-            report::run(&args.destination, Path::new(&args.output), summary, running)
+            report::run(
+                &args.dataset.destination,
+                Path::new(&args.output),
+                summary,
+                running,
+            )
         }
         Verb::Inspect(args) if args.duplicates => {
-            duplicates::run(&args.destination, args.common.json, running)
+            duplicates::run(&args.dataset.destination, args.common.json, running)
         }
         Verb::Inspect(args) => {
             let json = args.common.json;
-            inspect::run(&args.destination, args.key.as_deref(), json, running)
+            inspect::run(
+                &args.dataset.destination,
+                args.key.as_deref(),
+                json,
+                running,
+            )
         }
         Verb::Ls(args) => ls::run(&settings::listing(args)?, running),
         Verb::Cat(args) => {
             let what = settings::part(args.field.as_deref(), args.whole);
             let output = args.output.as_ref().filter(|path| !path.is_empty());
             let output = output.map(Path::new);
-            cat::run(&args.destination, &args.key, what, output, running)
+            cat::run(&args.dataset.destination, &args.key, what, output, running)
         }
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
@@ -117,7 +135,7 @@ fn pack(args: &flags::PackArgs, running: &Running) -> Result<Summary> {
     };
     let policy = settings::policy(&args.policy)?;
     let source = args.source.as_deref();
-    pack::run(&args.destination, source, fan_out, policy, running)
+    pack::run(&args.dataset.destination, source, fan_out, policy, running)
 }
 
 fn verify(args: &flags::VerifyArgs, running: &Running) -> Result<Summary> {
@@ -140,7 +158,7 @@ fn compact(args: &flags::CompactArgs, running: &Running) -> Result<Summary> {
     };
     let source = args.source.as_deref();
     compact::run(
-        &args.destination,
+        &args.dataset.destination,
         source,
         files,
         policy,
