@@ -302,3 +302,13 @@ fn every_verb_prints_its_result_as_json() {
         .exits(2)
         .says(&["name a file"]);
 }
+
+#[test]
+fn a_number_that_is_none_is_answered_with_what_one_is() {
+    for flags in [["--jobs", "x"], ["--shards", "1.5"]] {
+        let mut command = shardpack(&["convert", "a", "b"]);
+        run(command.args(flags))
+            .exits(2)
+            .says(&[flags[0], "a whole number"]);
+    }
+}

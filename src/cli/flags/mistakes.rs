@@ -1,7 +1,9 @@
 //! What was typed, what came from the environment, and what is said of a command line that cannot be understood.
 
 use std::env;
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::ParseIntError;
 use std::os::unix::ffi::OsStrExt as _;
 
 use clap::ArgMatches;
@@ -268,6 +270,12 @@ pub(super) fn explained(mut error: Error, command: &Command, words: &[OsString])
             }
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
+            if error
+                .source()
+                .is_some_and(|source| source.is::<ParseIntError>())
+            {
+                tell(&mut error, "give a whole number, as 8");
+            }
             let flag = text(&error, ContextKind::InvalidArg).unwrap_or_default();
             let long = flag.split([' ', '=']).next().unwrap_or_default();
             if let Some(variable) = variable_of(long, command, words) {
