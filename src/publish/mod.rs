@@ -9,6 +9,7 @@ pub(crate) mod companions;
 pub(crate) mod layout;
 mod own_files;
 pub(crate) mod readers;
+pub(crate) mod reading;
 pub(crate) mod records;
 mod snapshots;
 

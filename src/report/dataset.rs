@@ -1,6 +1,5 @@
 //! The part of a report that is about a dataset.
 
-use crate::model::recipe::Format;
 use crate::model::record::Remark;
 use crate::report::figures::Figures;
 use crate::report::pictures::Pictures;
@@ -36,8 +35,8 @@ pub(crate) struct Dataset {
     pub snapshot: u64,
     /// Layout and compression.
     pub format: String,
-    /// Layout alone.
-    pub layout: Format,
+    /// Lines of Python that read it, where there are some.
+    pub reading: Option<String>,
     /// Its samples.
     pub samples: u64,
     /// Bytes of its shards.

@@ -10,6 +10,7 @@ use crate::base::signal::Stop;
 use crate::base::text::hex;
 use crate::format::RecipeLayout as _;
 use crate::model::manifest::{Manifest, ShardEntry};
+use crate::publish::reading::reading;
 use crate::report::dataset::{Dataset, Split};
 use crate::report::figures::{Extreme, Figures};
 use crate::report::page::LISTED;
@@ -89,7 +90,8 @@ pub(crate) fn survey(
         digest: hex(&Sha256::digest(manifest.encode()?)),
         snapshot: manifest.snapshot,
         format: manifest.recipe.describe(),
-        layout: manifest.recipe.format,
+        reading: reading(manifest, &sink.to_string())
+            .map(|reading| format!("{}\n\nsamples = {}", reading.imports, reading.line)),
         samples: manifest.samples,
         bytes: manifest.bytes,
         classes: manifest.names.classes.clone(),

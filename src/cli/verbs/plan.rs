@@ -11,6 +11,7 @@ use crate::cli::settings::{PlanOutputs, Planning, Running};
 use crate::model::history::Changes;
 use crate::model::manifest::Manifest;
 use crate::publish::companions::restore_companions;
+use crate::publish::reading::reading;
 use crate::source::outline::Outline;
 use crate::state::names::source_name;
 use crate::state::storing::store;
@@ -104,7 +105,7 @@ pub(super) fn up_to_date(
     Ok(Summary {
         done: "up to date:",
         changed: Some(false),
-        read: next::reading(&manifest, &sink.to_string()),
+        read: reading(&manifest, &sink.to_string()).map(|reading| reading.line),
         next: vec![next::command("verify", &sink.to_string(), &[], running)],
         destination: Some(sink.to_string()),
         plan: Some(manifest.plan),

@@ -14,6 +14,7 @@ use crate::cli::file;
 use crate::cli::settings::Running;
 use crate::model::manifest::MANIFEST;
 use crate::publish::commit::publish;
+use crate::publish::reading::reading;
 use crate::state::claims::load;
 use crate::state::plans::Stored;
 use crate::state::refusals::refuse_later;
@@ -57,7 +58,7 @@ pub(crate) fn finish(
     Ok(Summary {
         done: "published",
         emptied,
-        read: next::reading(&manifest, &place),
+        read: reading(&manifest, &place).map(|reading| reading.line),
         next: vec![next::command("verify", &place, &[], running)],
         destination: Some(place),
         plan: Some(stored.digest.clone()),

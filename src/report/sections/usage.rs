@@ -1,7 +1,6 @@
 //! How it was made, how it is read, and by what it is known.
 
 use crate::base::text::quoted;
-use crate::model::recipe::Format;
 use crate::report::dataset::Dataset;
 use crate::report::html::lines;
 use crate::report::page::Page;
@@ -23,8 +22,10 @@ pub(in crate::report) fn write(page: &mut Page, dataset: Option<&Dataset>, run: 
         pre(page, command);
     }
     if let Some(dataset) = dataset {
-        page.says("Reading it, with the names of the shards from the manifest:");
-        pre(page, &reading(dataset));
+        if let Some(reading) = &dataset.reading {
+            page.says("Reading it, with the names of the shards from the manifest:");
+            pre(page, reading);
+        }
         page.says("Whether it is still the same is said by the SHA-256 of its manifest.json, which has the checksums of everything else:");
         pre(page, &dataset.digest);
     }
@@ -34,33 +35,6 @@ pub(in crate::report) fn write(page: &mut Page, dataset: Option<&Dataset>, run: 
 pub(in crate::report) fn pre(page: &mut Page, content: &str) {
     page.out
         .put(format_args!("<pre>{}</pre>", lines(content, COMMAND)));
-}
-
-/// Python that reads a dataset of this layout.
-fn reading(dataset: &Dataset) -> String {
-    let split = dataset.splits.first();
-    let split = split.map_or("train", |split| split.name.as_str());
-    let place = format!(
-        "shards = shardpack.Dataset({}).shards({})",
-        python(&dataset.destination),
-        python(split)
-    );
-    match dataset.layout {
-        Format::WebDataset => format!(
-            "import shardpack, webdataset\n\n{place}\nsamples = webdataset.WebDataset(shards, shardshuffle=100).shuffle(1000).decode(\"pil\")\nfor sample in samples:\n    print(sample[\"__key__\"])"
-        ),
-        Format::TfRecord => format!(
-            "import shardpack, tensorflow\n\n{place}\nrecords = tensorflow.data.TFRecordDataset(shards).shuffle(1000)"
-        ),
-        Format::Parquet => format!(
-            "import datasets, shardpack\n\n{place}\nsamples = datasets.load_dataset(\"parquet\", data_files=shards, split=\"train\", streaming=True)"
-        ),
-    }
-}
-
-/// Text as Python writes it.
-fn python(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
 /// The command that makes what is damaged again.
