@@ -18,7 +18,7 @@ PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder 
 QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop interop-heavy interop-all soak fuzz static wheel wheel-dev clean
+.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop run-interop run-batch interop-heavy interop-all soak fuzz static wheel wheel-dev clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,8 +47,9 @@ demo: ## turn a small picture tree into shards, verify them, look inside
 
 test: ## run every test: Rust, thread schedules, the Python readers, the batch templates
 	$(LIMIT) cargo test
-	@$(MAKE) --no-print-directory model
-	@$(MAKE) --no-print-directory interop batch
+	@$(MAKE) --no-print-directory $(STAMP) programs wheel-dev
+	@echo "thread schedules, readers and templates, all at once: each prints what it has to say when it ends"
+	@$(MAKE) --no-print-directory -j3 --output-sync=target model run-interop run-batch
 
 quick: ## the tests that find most mistakes, in two minutes after a build
 	$(LIMIT) cargo test --lib -- --skip crash::
@@ -82,9 +83,16 @@ deny: ## licences, duplicates, origin and known weaknesses of the libraries (bui
 	$(DENY) check advisories || echo "advisories need their database, from GitHub"
 
 interop: $(STAMP) programs wheel-dev ## read the shards with tarfile, GNU tar, webdataset, wids, tfrecord, HuggingFace, zstd, pyarrow, duckdb; S3 on moto
-	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
+	@$(MAKE) --no-print-directory run-interop
 
 batch: $(STAMP) programs ## run the templates of deploy/ on a small model of Argo, Kubernetes and SLURM, killing pods (2 minutes)
+	@$(MAKE) --no-print-directory run-batch
+
+# With everything built that these need: nothing is built while others run it.
+run-interop:
+	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
+
+run-batch:
 	$(PYTEST) tests/deploy
 
 interop-heavy: $(HEAVY) programs ## read them with TensorFlow and TFDS (the first time 330 MB are downloaded)

@@ -161,6 +161,14 @@ impl Buffers {
         }
     }
 
+    /// Buffers of a reader that has so many of so many bytes each, all of them used again and again.
+    pub(crate) fn holding(buffers: usize, length: usize) -> Self {
+        Self {
+            spares: Mutex::default(),
+            most_bytes: buffers * (size_of::<Buffer>() + room_for(length)),
+        }
+    }
+
     /// A buffer, used or new, for a content of so many bytes.
     pub(crate) fn take(&self, length: usize) -> Buffer {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,6 +227,26 @@ mod tests {
                 "a room is for contents of its own size too"
             );
         }
+    }
+
+    #[test]
+    fn as_many_buffers_as_a_reader_has_are_all_used_again() {
+        let (count, length) = (9, 8 << 20);
+        let buffers = Buffers::holding(count, length);
+        let taken: Vec<Buffer> = (0..count + 1)
+            .map(|_| {
+                let mut buffer = buffers.take(length);
+                buffer.room(length);
+                buffer
+            })
+            .collect();
+        for buffer in taken {
+            buffers.give_back(buffer);
+        }
+        let held: Vec<usize> = (0..count + 1)
+            .map(|_| buffers.take(length).bytes.capacity())
+            .collect();
+        assert_eq!(held, [&vec![length; count][..], &[0]].concat());
     }
 
     #[test]

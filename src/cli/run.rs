@@ -183,7 +183,7 @@ impl End {
             },
             self.page
                 .as_ref()
-                .map(|page| verbs::report::write(&page.path, &summary, &page.destination, running)),
+                .map(|page| verbs::report::write(page, &summary, running)),
         ];
         let mut codes = vec![code];
         for error in told.into_iter().flatten().filter_map(Result::err) {

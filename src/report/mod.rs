@@ -54,19 +54,20 @@ pub(crate) fn page(dataset: Option<&Dataset>, run: Option<&Run>) -> String {
         let own = run.map(of_run).filter(|remarks| !remarks.is_empty());
         own.or(dataset.map(of_dataset)).cloned().unwrap_or_default()
     };
+    let pictures = dataset.map(|dataset| &dataset.pictures);
     remarks::write(
         &mut page,
         "Skipped",
         "Samples of the source that are not in the dataset.",
         &remarks(|dataset| &dataset.skipped, |run| &run.skipped),
-        None,
+        pictures,
     );
     remarks::write(
         &mut page,
         "Odd",
         "Samples that are in the dataset although something about them is unusual.",
         &remarks(|dataset| &dataset.odd, |run| &run.odd),
-        dataset.map(|dataset| &dataset.pictures),
+        pictures,
     );
     usage::write(&mut page, dataset, run);
     head::end(&mut page, dataset, run);

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use crate::base::error::Result;
 use crate::base::image::thumbnail;
-use crate::model::record::SampleRecord;
-use crate::store::at_once;
+use crate::base::signal::Stop;
+use crate::model::record::{Remark, SampleRecord};
+use crate::model::sample::{Field, FilePath};
+use crate::report::page::LISTED;
+use crate::store::{Source, at_once};
 use crate::upkeep::content::pick;
 use crate::upkeep::places::{Place, Shelf};
 
@@ -63,6 +66,40 @@ fn keep(class: &mut Vec<(u32, Place)>, more: impl IntoIterator<Item = (u32, Plac
     class.truncate(OF_EACH);
 }
 
+/// The key of a sample, and its picture as a JPEG; `None` where there could be none.
+pub(super) type Picture = (String, Option<Vec<u8>>);
+
+/// Pictures of samples that were skipped, from the source that has them: of most that cannot be used nothing can be seen either.
+pub(super) fn skipped(
+    source: &dyn Source,
+    remarks: &[Remark],
+    stop: &Stop,
+) -> Result<Vec<Picture>> {
+    let pictures = remarks.iter().take(LISTED).map(|remark| {
+        stop.check()?;
+        let file = file_of(source, remark);
+        let jpeg = file.and_then(|file| thumbnail(&file, SIDE, DECODE_BYTES).ok());
+        Ok((remark.key.clone(), jpeg))
+    });
+    pictures.collect()
+}
+
+/// A file of the source as it is now, whatever it was when it was skipped; none if it is gone or too large.
+fn file_of(source: &dyn Source, remark: &Remark) -> Option<Vec<u8>> {
+    let path = FilePath::try_from(remark.path.clone()).ok()?;
+    let (size, version) = source.look(&path).ok()??;
+    let field = Field {
+        name: String::new(),
+        path,
+        size,
+        version,
+        content: None,
+    };
+    let small = size <= FILE_BYTES;
+    let content = small.then(|| source.start(&field).wait())?.ok()?;
+    Some(content.to_vec())
+}
+
 /// Pictures as a page shows them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pictures {
@@ -86,9 +123,10 @@ impl Pictures {
         }
     }
 
-    /// Makes those of `first`, in this order, and then those of classes, until the page has enough.
+    /// Takes those of what was skipped, makes those of `first`, in this order, and then those of classes, until the page has enough.
     pub(super) fn make(
         shelf: &Shelf<'_>,
+        skipped: Vec<Picture>,
         first: &[Place],
         candidates: &Candidates,
         memory: u64,
@@ -117,11 +155,13 @@ impl Pictures {
         })?;
         let mut pictures = Self::default();
         let mut bytes = 0;
-        for (place, jpeg) in order.iter().zip(made) {
-            let Some(row) = rows.get(place) else { continue };
+        let of_dataset = order.iter().zip(made);
+        let of_dataset =
+            of_dataset.filter_map(|(place, jpeg)| Some((rows.get(place)?.key.clone(), jpeg)));
+        for (key, jpeg) in skipped.into_iter().chain(of_dataset) {
             bytes += jpeg.as_ref().map_or(0, Vec::len);
             if bytes <= MOST_BYTES {
-                pictures.jpegs.insert(row.key.clone(), jpeg);
+                pictures.jpegs.insert(key, jpeg);
             }
         }
         let key = |place: &Place| rows.get(place).map(|row| row.key.clone());

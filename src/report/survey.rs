@@ -14,9 +14,9 @@ use crate::publish::reading::reading;
 use crate::report::dataset::{Dataset, Split};
 use crate::report::figures::{Extreme, Figures};
 use crate::report::page::LISTED;
-use crate::report::pictures::{Candidates, Pictures};
+use crate::report::pictures::{Candidates, Picture, Pictures, skipped};
 use crate::state::published::read_record;
-use crate::store::{Sink, at_once};
+use crate::store::{Sink, Source, at_once};
 use crate::upkeep::duplicates::{Duplicates, Prints};
 use crate::upkeep::places::{Place, Shelf};
 
@@ -42,10 +42,12 @@ impl Gathered {
     }
 }
 
-/// Reads all indexes of a dataset, as many at once as `memory` bytes allow. One that is missing or damaged is told, not an error.
+/// Reads all indexes of a dataset, as many at once as `memory` bytes allow. One that is missing or damaged is told, not an error. `source`
+/// has what was skipped.
 pub(crate) fn survey(
     sink: &dyn Sink,
     manifest: &Manifest,
+    source: Option<&dyn Source>,
     cores: usize,
     memory: u64,
     stop: &Stop,
@@ -82,7 +84,11 @@ pub(crate) fn survey(
         true => or_reason(prints.judge(&shelf, LISTED))?,
         false => Err("--memory is too little to compare that many".to_owned()),
     };
-    let pictures = pictures(&shelf, &whole, &duplicates, memory)?;
+    let skipped = match source {
+        Some(source) => skipped(source, &manifest.skipped, stop)?,
+        None => Vec::new(),
+    };
+    let pictures = pictures(&shelf, skipped, &whole, &duplicates, memory)?;
     Ok(Dataset {
         destination: sink.to_string(),
         name: manifest.name.clone(),
@@ -156,6 +162,7 @@ fn gather(
 /// Those of the samples that a page is to show, what deserves it most first.
 fn pictures(
     shelf: &Shelf<'_>,
+    skipped: Vec<Picture>,
     gathered: &Gathered,
     duplicates: &Result<Duplicates, String>,
     memory: u64,
@@ -170,7 +177,7 @@ fn pictures(
         let both = extremes.largest.iter().chain(&extremes.smallest);
         first.extend(both.map(|extreme: &Extreme| extreme.place));
     }
-    let made = Pictures::make(shelf, &first, &gathered.candidates, memory);
+    let made = Pictures::make(shelf, skipped, &first, &gathered.candidates, memory);
     Ok(or_reason(made)?.unwrap_or_else(Pictures::none))
 }
 

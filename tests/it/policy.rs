@@ -1,5 +1,7 @@
 //! Damaged samples: all of them listed, nothing published, and left out only when asked for.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::{Dataset, digests, files, manifest, picture, png, run, shardpack, stamps};
@@ -80,6 +82,34 @@ fn a_dataset_with_skipped_samples_verifies_against_its_source() {
         .verify(&["--level", "source", "--source", source])
         .exits(0);
     output.verb("inspect", &[]).exits(0).says(&["skipped   3"]);
+}
+
+#[test]
+fn a_page_shows_what_can_be_seen_of_skipped_samples() {
+    let data = damaged();
+    let output = data.convert(&["--on-error", "skip"]);
+    let page = data.fresh().with_extension("html");
+    let skipped = |more: &[&str]| {
+        output
+            .verb("report", &[&["-o", page.to_str().unwrap()], more].concat())
+            .exits(0);
+        let page = fs::read_to_string(&page).unwrap();
+        let from = page.find("Skipped: 3").unwrap();
+        let end = page[from..].find("</section>").unwrap();
+        page[from..from + end].to_owned()
+    };
+    let without = skipped(&[]);
+    assert!(
+        !without.contains("<img") && !without.contains("no picture"),
+        "{without}"
+    );
+    let source = data.source();
+    let with = skipped(&["--source", source.to_str().unwrap()]);
+    assert!(
+        with.contains("<span class=\"none\" title=\"dog/text\">no picture"),
+        "{with}"
+    );
+    assert_eq!(with.matches("title=\"dog/").count(), 3, "{with}");
 }
 
 #[test]

@@ -196,8 +196,8 @@ shardpack index shards --index wids            # for one reader more
     Usual {
         verb: "report",
         flags: &[
-            "output", "run", "jobs", "memory", "json", "summary", "log", "quiet", "verbose",
-            "profile",
+            "output", "run", "source", "jobs", "memory", "json", "summary", "log", "quiet",
+            "verbose", "profile",
         ],
         examples: "\
 shardpack report shards                        # to report.html

@@ -86,6 +86,8 @@ pub(crate) struct Page {
     pub(crate) path: PathBuf,
     /// The dataset that it is about.
     pub(crate) destination: String,
+    /// Where it was made from, if that was named.
+    pub(crate) source: Option<String>,
 }
 
 impl Verb {
@@ -140,6 +142,7 @@ impl Verb {
             Self::Verify(args) => args.source.as_ref().or(args.source_argument.as_ref()),
             Self::Repair(args) => args.source.as_ref(),
             Self::Compact(args) => args.source.as_ref(),
+            Self::Report(args) => args.source.as_ref(),
             _ => None,
         };
         source
@@ -182,6 +185,7 @@ impl Verb {
         Some(Page {
             path: PathBuf::from(path),
             destination: destination.to_owned(),
+            source: self.source().map(str::to_owned),
         })
     }
 }

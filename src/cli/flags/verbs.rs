@@ -298,6 +298,9 @@ pub(crate) struct ReportArgs {
     /// Tell of this run too: the file that its --summary wrote
     #[arg(long, value_name = "SUMMARY", env = "SHARDPACK_RUN")]
     pub(crate) run: Option<OsString>,
+    /// The images it was made from: shows pictures of those that were skipped
+    #[arg(long, value_name = "SRC", env = "SHARDPACK_SOURCE")]
+    pub(crate) source: Option<String>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }

@@ -70,6 +70,7 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
                 &args.dataset.destination,
                 Path::new(&args.output),
                 summary,
+                verb.source(),
                 running,
             )
         }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use super::origin::open_for;
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::quoted;
 use crate::cli::file;
+use crate::cli::flags::Page;
 use crate::cli::settings::Running;
 use crate::report::run::Run;
 use crate::report::survey::survey;
@@ -13,15 +15,17 @@ use crate::report::{Dataset, page};
 use crate::state::published::load;
 use crate::store;
 
-/// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`.
+/// Writes the page about `destination` to `output` (`-` is stdout), with the run of the summary at `run`, and with pictures of what was
+/// skipped of `source`.
 pub(crate) fn run(
     destination: &str,
     output: &Path,
     run: Option<&Path>,
+    source: Option<&str>,
     running: &Running,
 ) -> Result<Summary> {
     let run = run.map(read_run).transpose()?;
-    let dataset = dataset(destination, running)?.ok_or_else(|| {
+    let dataset = dataset(destination, source, running)?.ok_or_else(|| {
         Error::failed(format!(
             "{destination} has no manifest: nothing is published there that a report could be about"
         ))
@@ -66,14 +70,19 @@ fn read_run(path: &Path) -> Result<Run> {
 }
 
 /// What is published at a destination, if anything is.
-fn dataset(destination: &str, running: &Running) -> Result<Option<Dataset>> {
+fn dataset(destination: &str, source: Option<&str>, running: &Running) -> Result<Option<Dataset>> {
     let sink = store::sink(destination, &running.access)?;
     let Some(manifest) = load(sink.as_ref())? else {
         return Ok(None);
     };
+    let source = source
+        .filter(|_| !manifest.skipped.is_empty())
+        .map(|source| open_for(source, &manifest.recipe, running))
+        .transpose()?;
     survey(
         sink.as_ref(),
         &manifest,
+        source.as_deref(),
         running.cores,
         running.memory,
         &running.stop,
@@ -83,15 +92,11 @@ fn dataset(destination: &str, running: &Running) -> Result<Option<Dataset>> {
 
 /// Writes the page of a run that has ended, with what is published at its destination: `running` is `None` when there is no time to look
 /// or nothing to look with.
-pub(crate) fn write(
-    path: &Path,
-    summary: &Summary,
-    destination: &str,
-    running: Option<&Running>,
-) -> Result<()> {
+pub(crate) fn write(page_of: &Page, summary: &Summary, running: Option<&Running>) -> Result<()> {
     let text = serde_json::to_vec(summary).map_err(|error| Error::failed(error.to_string()))?;
     let run = Run::decode("summary", &text)?;
-    let dataset = match running.map(|running| dataset(destination, running)) {
+    let (destination, source) = (&page_of.destination, page_of.source.as_deref());
+    let dataset = match running.map(|running| dataset(destination, source, running)) {
         None => None,
         Some(Ok(dataset)) => dataset,
         Some(Err(error)) => {
@@ -102,7 +107,7 @@ pub(crate) fn write(
     };
     file::write(
         "--report",
-        path,
+        &page_of.path,
         page(dataset.as_ref(), Some(&run)).as_bytes(),
     )
 }

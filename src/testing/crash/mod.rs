@@ -60,7 +60,8 @@ fn picture(name: &str, bytes: usize) -> Vec<u8> {
         left -= length;
         picture.extend([0xFF, 0xFE]);
         picture.extend((length as u16 + 2).to_be_bytes());
-        picture.extend(name.bytes().cycle().take(length));
+        let comment = name.repeat(length.div_ceil(name.len()));
+        picture.extend_from_slice(&comment.as_bytes()[..length]);
     }
     picture.extend_from_slice(&plain[2..]);
     picture
