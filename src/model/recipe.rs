@@ -66,6 +66,8 @@ pub(crate) enum Arrangement {
     Metadata,
     /// Images without classes.
     Flat,
+    /// A published dataset, by its manifest and indexes.
+    Dataset,
 }
 
 /// How tables of metadata are read.

@@ -11,10 +11,12 @@ use crate::base::text::hex;
 use crate::base::units::count_text;
 use crate::model::column::Column;
 use crate::model::listing::Dir;
+use crate::model::recipe::Arrangement;
 use crate::model::record::known_label;
 use crate::model::sample::{
     Field, FilePath, Sample, SourcePath, Version, is_plain, key, sidecar_field, split_extension,
 };
+use crate::source::layouts::known_texts;
 use crate::source::metadata::{Row, Rows};
 
 /// Entries that one thread describes before the next takes some.
@@ -68,6 +70,10 @@ pub(crate) struct Scan {
     pub splits: Vec<String>,
     /// What tables say of the images, if there are such.
     pub(super) metadata: Option<Arc<Rows>>,
+    /// The columns of tables besides class and image, sorted by name; none if there are no tables.
+    pub columns: Vec<Column>,
+    /// What the source itself says that classes are called for people, by name.
+    pub texts: BTreeMap<String, String>,
     /// The samples, grouped by directory until planning orders them.
     pub entries: Vec<Entry>,
     /// What else was seen.
@@ -77,6 +83,40 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// No samples yet, of these directories, splits and classes.
+    pub(super) fn empty(dirs: Vec<Dir>, splits: Vec<String>, classes: Vec<String>) -> Self {
+        Self {
+            dirs,
+            splits,
+            metadata: None,
+            columns: Vec::new(),
+            texts: BTreeMap::new(),
+            entries: Vec::new(),
+            notes: Notes::default(),
+            class_sizes: vec![0; classes.len()],
+            classes,
+        }
+    }
+
+    /// What the classes are called for people, by label, where the source says it or is a known dataset; empty for others.
+    pub(crate) fn known_texts(&self, layout: Arrangement) -> Vec<String> {
+        if self.texts.is_empty() {
+            return known_texts(layout, &self.classes);
+        }
+        let text = |class: &String| self.texts.get(class).unwrap_or(class).clone();
+        self.classes.iter().map(text).collect()
+    }
+
+    /// Counts the samples of each class anew.
+    pub(super) fn count_classes(&mut self) {
+        self.class_sizes = vec![0; self.classes.len()];
+        for entry in &self.entries {
+            if let Some(size) = self.class_sizes.get_mut(entry.label as usize) {
+                *size += 1;
+            }
+        }
+    }
+
     /// The sample of an entry.
     pub(crate) fn sample(&self, entry: &Entry) -> Sample {
         let dir = &self.dirs[entry.dir as usize];
@@ -104,11 +144,6 @@ impl Scan {
             label: known_label(entry.label),
             fields,
         }
-    }
-
-    /// The columns of tables besides class and image, sorted by name; none if there are no tables.
-    pub(crate) fn columns(&self) -> &[Column] {
-        self.metadata.as_ref().map_or(&[], |rows| &rows.columns)
     }
 
     /// What tables say of the image of an entry; nothing if there are none.

@@ -15,8 +15,8 @@ use crate::grow::removals::AllowedRemovals;
 use crate::model::recipe::{Arrangement, MetadataColumns, Recipe};
 use crate::source::labels::Labels;
 use crate::source::labels::columns::Columns;
-use crate::source::layouts::known_texts;
 use crate::source::rules::Rules;
+use crate::source::samples::Scan;
 
 /// What to plan, checked.
 #[derive(Clone)]
@@ -96,9 +96,10 @@ impl Planning {
     }
 
     /// What these classes are called for people; empty when nobody said.
-    pub(crate) fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
+    pub(crate) fn class_texts(&self, scan: &Scan) -> Result<Vec<String>> {
+        let classes = &scan.classes;
         match &self.files.class_names {
-            None => Ok(known_texts(self.recipe.layout, classes)),
+            None => Ok(scan.known_texts(self.recipe.layout)),
             Some(path) => {
                 let (name, text) = read(path)?;
                 class_texts(&name, &text, classes)
@@ -109,10 +110,11 @@ impl Planning {
     /// The same where the first classes are called `before` already: one that the file does not name stays so.
     pub(crate) fn class_texts_after(
         &self,
-        classes: &[String],
+        scan: &Scan,
         before: &[String],
     ) -> Result<Vec<String>> {
-        let mut known = known_texts(self.recipe.layout, classes);
+        let classes = &scan.classes;
+        let mut known = scan.known_texts(self.recipe.layout);
         if self.files.class_names.is_none() && !known.is_empty() {
             let kept = before.len().min(known.len());
             known[..kept].clone_from_slice(&before[..kept]);

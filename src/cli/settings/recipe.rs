@@ -261,6 +261,7 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
         cli::Layout::Kaggle => ("kaggle", Arrangement::Kaggle),
         cli::Layout::Metadata => ("metadata", Arrangement::Metadata),
         cli::Layout::Flat => ("flat", Arrangement::Flat),
+        cli::Layout::Dataset => ("dataset", Arrangement::Dataset),
     };
     let refused = |flag: &str, why: &str| {
         Err(Error::usage(format!(
@@ -282,6 +283,9 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
             if no_labels =>
         {
             refused("--labels none", "because it may have labels")
+        }
+        Arrangement::Dataset if args.labels.is_some() => {
+            refused("--labels", "because a published dataset has its labels")
         }
         Arrangement::Metadata if has_labels => {
             refused("--labels", "because its tables have the labels")

@@ -120,6 +120,7 @@ fn lone(source: &Lister<'_>, name: &FilePath) -> Result<Outer> {
         Error::source_data(format!("{location}: the archive vanished: run again")).of_absent_place()
     })?;
     let archive = Archive {
+        listed_at: None,
         prefix_bytes: 0,
         bytes: size,
         version: version.clone(),
@@ -176,6 +177,7 @@ fn take_archives(source: &Lister<'_>, listing: &mut Listing) -> Vec<Outer> {
                 continue;
             };
             let archive = Archive {
+                listed_at: None,
                 prefix_bytes,
                 bytes: file.size,
                 version: file.version(),

@@ -8,6 +8,7 @@ use super::UNPACKED_BYTES;
 use super::compressed::Unpacked;
 use super::inflate::{INFLATER_BYTES, Inflater, Parts, check_crc32};
 use crate::base::buffer::{Buffer, allocated, room_for};
+use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::Pending;
 use crate::base::units::STREAM_ABOVE_BYTES;
@@ -42,6 +43,8 @@ pub(super) struct Reading {
     offset: u64,
     length: u64,
     whole: bool,
+    /// Whether a list says where it lies.
+    is_listed: bool,
 }
 
 impl Reading {
@@ -61,9 +64,10 @@ impl Reading {
             )));
         };
         let prefix = usize::from(member.archive.prefix_bytes);
-        let path = match (prefix.checked_sub(1), lone) {
-            (None, Some(lone)) => Some(lone.clone()),
-            (Some(end), None) => archive_path(&field.path, end),
+        let path = match (&member.archive.listed_at, prefix.checked_sub(1), lone) {
+            (Some(path), _, None) => Some(path.clone()),
+            (None, None, Some(lone)) => Some(lone.clone()),
+            (None, Some(end), None) => archive_path(&field.path, end),
             _ => None,
         };
         let stored = member.extent.method != Method::Deflate;
@@ -92,6 +96,7 @@ impl Reading {
             offset,
             length,
             whole: part.is_none(),
+            is_listed: member.archive.listed_at.is_some(),
         })
     }
 
@@ -146,6 +151,7 @@ impl Reading {
             // What is held was read under the planned version; whether the file still has it is asked each time, as of any other.
             Method::Gzip | Method::Zstd => inner.part(&archive, 0, 1).then(move |byte| {
                 let read = byte.and_then(|_| self.copied());
+                let read = read.and_then(|buffer| self.summed(buffer));
                 self.told(read)
             }),
         }
@@ -170,7 +176,7 @@ impl Reading {
     /// The result, with the archive, the member and its place in the words of an error.
     fn told(&self, read: Result<Buffer>) -> Result<Buffer> {
         read.map_err(|error| match error.kind() {
-            Kind::Source => {
+            Kind::Source | Kind::Damage => {
                 let (offset, archive) = (self.extent.offset, &self.archive.path);
                 error.within(format!("{}, at {offset} of {archive}", self.member))
             }
@@ -188,7 +194,7 @@ impl Reading {
             return Ok(buffer);
         }
         if self.length == self.size {
-            return check_crc32(buffer.crc32, self.extent.crc32).map(|()| buffer);
+            return self.compare(buffer.crc32).map(|()| buffer);
         }
         let mut sums = self
             .readers
@@ -212,13 +218,29 @@ impl Reading {
             self.length,
         ));
         match at + self.length == self.size {
-            true => check_crc32(sum.finalize(), self.extent.crc32)?,
+            true => self.compare(sum.finalize())?,
             false if sums.len() < REMEMBERED => {
                 _ = sums.insert(self.key(), (at + self.length, sum))
             }
             false => {}
         }
         Ok(buffer)
+    }
+
+    /// Refuses a content with another checksum than the archive says. Where a list says it, which was made with the archive, one of the two is
+    /// damaged, and no other image may be taken for that.
+    fn compare(&self, crc32: u32) -> Result<()> {
+        match self.extent.crc32 {
+            Some(said) if said != crc32 && self.is_listed => Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "crc32 {}, listed with {}: nothing is made of it; `shardpack verify` names all that is damaged there, `shardpack repair` mends it",
+                    crc_text(crc32),
+                    crc_text(said)
+                ),
+            )),
+            said => check_crc32(crc32, said),
+        }
     }
 
     /// All of a packed member.
