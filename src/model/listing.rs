@@ -52,6 +52,8 @@ pub(crate) enum ProblemKind {
     Unlabelled,
     /// An image of a kind that is not read.
     UnreadKind,
+    /// A key that was asked for, and no sample has it.
+    UnknownKey,
 }
 
 impl ProblemKind {
@@ -101,6 +103,10 @@ impl ProblemKind {
             ProblemKind::UnreadKind => (
                 "image of a kind that is not read",
                 "convert it to JPEG, PNG or WebP, or leave it out with `--exclude`, as `--exclude '**/*.avif'`",
+            ),
+            ProblemKind::UnknownKey => (
+                "key that no sample has",
+                "take it out of the file of `--keys`, or correct it: keys are those of the index, as `shardpack ls` shows them",
             ),
         }
     }
@@ -284,7 +290,8 @@ impl Dir {
         self.push_placed(name, size, File::MEMBER, |arena| extent.encode(size, arena))
     }
 
-    /// Adds a file of the archive of this number in the directory's list of them; false when it does not fit.
+    /// Adds a file of the archive of this number in the directory's list of them, and the width and height that the list says of it; false when
+    /// it does not fit.
     #[must_use]
     pub(crate) fn push_listed(
         &mut self,
@@ -292,10 +299,14 @@ impl Dir {
         size: u64,
         archive: usize,
         extent: &Extent,
+        sides: Option<(u32, u32)>,
     ) -> bool {
+        let (width, height) = sides.unwrap_or((0, 0));
         self.push_placed(name, size, File::LISTED, |arena| {
             put_number(archive as u64, arena);
             extent.encode(size, arena);
+            put_number(u64::from(width), arena);
+            put_number(u64::from(height), arena);
         })
     }
 
@@ -400,6 +411,20 @@ impl Dir {
             size: file.size,
             version,
         }
+    }
+
+    /// The width and height that a list says of the file at `index`, if one says them.
+    pub(crate) fn listed_sides(&self, index: usize) -> Option<(u32, u32)> {
+        let file = self.files[index];
+        if file.tag != File::LISTED {
+            return None;
+        }
+        let mut rest = &self.arena[file.at as usize + usize::from(file.name)..];
+        take_number(&mut rest)?;
+        Extent::decode(file.size, &mut rest)?;
+        let mut side = || u32::try_from(take_number(&mut rest)?).ok();
+        let (width, height) = (side()?, side()?);
+        (width > 0 && height > 0).then_some((width, height))
     }
 
     /// What was put down of a listed file: the number of its archive, and an extent in that.

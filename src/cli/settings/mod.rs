@@ -2,6 +2,7 @@
 //!
 //! What was typed ([`flags`](crate::cli::flags)) comes in, values that no stage has to doubt go out.
 
+mod choosing;
 mod differences;
 mod estimate;
 mod listing;

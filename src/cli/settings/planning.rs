@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use super::choosing::read_files;
 use super::estimate::{Estimate, estimate};
 use super::recipe::{NO_LABELS, given, recipe, rules_of};
 use crate::base::error::{Error, Kind, Result};
@@ -13,6 +14,7 @@ use crate::grow::options::Growth;
 use crate::grow::options::OnChange;
 use crate::grow::removals::AllowedRemovals;
 use crate::model::recipe::{Arrangement, MetadataColumns, Recipe};
+use crate::source::choose::keys::Keys;
 use crate::source::labels::Labels;
 use crate::source::labels::columns::Columns;
 use crate::source::rules::Rules;
@@ -35,6 +37,8 @@ pub(crate) struct Planning {
     pub files: Files,
     /// What a dry run says more.
     pub(crate) estimate: Estimate,
+    /// The keys that the recipe's selection lists.
+    pub(crate) keys: Option<Keys>,
     /// How the user says the source is arranged; `None` for what is recognised.
     pub(crate) layout: Option<Arrangement>,
 }
@@ -62,7 +66,7 @@ pub(crate) fn columns(file: Option<&String>, label: Option<&String>) -> Columns 
 }
 
 /// The content of a file that a flag names, and its name for messages.
-fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
+pub(super) fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
     let name = show(path.as_bytes());
     let text = std::fs::read(path)
         .map_err(|error| Error::named(Kind::Source, &name, error, "give a readable file"))?;
@@ -89,6 +93,7 @@ impl Planning {
             growth: Growth::default(),
             files: Files::default(),
             estimate: Estimate::default(),
+            keys: None,
             // What is in a recipe was recognised, or typed.
             layout: Some(recipe.layout),
             recipe,
@@ -108,11 +113,7 @@ impl Planning {
     }
 
     /// The same where the first classes are called `before` already: one that the file does not name stays so.
-    pub(crate) fn class_texts_after(
-        &self,
-        scan: &Scan,
-        before: &[String],
-    ) -> Result<Vec<String>> {
+    pub(crate) fn class_texts_after(&self, scan: &Scan, before: &[String]) -> Result<Vec<String>> {
         let classes = &scan.classes;
         let mut known = scan.known_texts(self.recipe.layout);
         if self.files.class_names.is_none() && !known.is_empty() {
@@ -204,8 +205,10 @@ pub(crate) fn planning(
     on_error: cli::OnError,
     growth: &cli::GrowthArgs,
     dry: &cli::DryRunArgs,
+    memory: u64,
 ) -> Result<Planning> {
-    let recipe = recipe(args)?;
+    let mut recipe = recipe(args)?;
+    let keys = read_files(&args.select, &mut recipe.select, memory)?;
     Ok(Planning {
         keep_faulty: on_error == cli::OnError::Skip,
         growth: Growth {
@@ -230,6 +233,7 @@ pub(crate) fn planning(
             (cli::Layout::Auto, Arrangement::ImageFolder) => None,
             (_, layout) => Some(layout),
         },
+        keys,
         estimate: estimate(dry.price.as_deref(), dry.probe, dry.dry_run)?,
         ..Planning::new(source, destination, recipe)
     })

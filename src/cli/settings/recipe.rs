@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::choosing::{is_split_name, named_and_placed, selection};
 use super::verbs::index_names;
 use crate::base::error::{Error, Result};
 use crate::base::image::Validate;
@@ -197,7 +198,7 @@ pub(crate) fn named_splits(given: &[OsString]) -> Result<Splits> {
             .ok_or_else(|| bad("no `=`"))?;
         let (name, path) = text.as_bytes().split_at(equals);
         let name = std::str::from_utf8(name).unwrap_or_default().to_owned();
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        if !is_split_name(name.as_bytes()) {
             return Err(bad("the name must be letters, digits and `_`"));
         }
         let parts: Vec<&[u8]> = path[1..]
@@ -379,6 +380,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
         );
     }
     let (schema, label_base) = features(args)?;
+    let (named, placed) = named_and_placed(&args.split)?;
     let recipe = Recipe {
         name: args.name.clone(),
         format: match args.format {
@@ -411,7 +413,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
         },
         layout: arrangement(args)?,
         metadata: metadata_columns(args),
-        splits: named_splits(&args.split)?,
+        splits: named_splits(&placed)?,
         include: given(&args.include),
         exclude: given(&args.exclude),
         labels: args
@@ -419,6 +421,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
             .as_ref()
             .is_some_and(|labels| labels != NO_LABELS),
         allow_empty: args.allow_empty,
+        select: selection(&args.select, named)?,
     };
     check_recipe(&recipe)?;
     Ok(recipe)

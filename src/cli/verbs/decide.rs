@@ -17,6 +17,7 @@ use crate::plan::order::Ordered;
 use crate::plan::value::Plan;
 use crate::publish::commit::newest_snapshot;
 use crate::publish::readers::check_planned_names;
+use crate::source::choose::Choice;
 use crate::source::layouts::{Recognised, scan_as};
 use crate::source::outline::Outline;
 use crate::source::rules::Rules;
@@ -88,10 +89,25 @@ pub(super) fn decide(
     running.stop.check()?;
     running.counters.begin("plan", 0, 0, 0);
     let labels = rules.labels.as_ref().map(|labels| labels.taken_text());
-    let (scan, Recognised { layout, said }) =
+    let (mut scan, Recognised { layout, said }) =
         scan_as(listed, rules, planning.layout, source, &planning.source)?;
+    if planning.recipe.select.keys.is_some() && planning.keys.is_none() {
+        return Err(Error::usage(format!(
+            "{sink} was made with `--keys FILE`, and only that says which samples it may have: use `convert` with the same file"
+        )));
+    }
+    let choice = Choice {
+        selection: &planning.recipe.select,
+        keys: planning.keys.as_ref(),
+        seed: planning.recipe.seed,
+        source,
+        problems: &running.problems,
+        stop: &running.stop,
+    };
+    let chosen = choice.make(&mut scan)?;
     let outline = Outline {
         columns: columns::said(&scan, &planning.recipe),
+        chosen,
         ..Outline::of(&scan, said, labels.unwrap_or_default())
     };
     if !dry_run {

@@ -1,8 +1,11 @@
 //! The source that a destination was or is to be made from.
 
 use crate::base::error::{Error, Result, unless_damaged};
+use crate::base::signal::Stop;
 use crate::cli::settings::{Planning, Running, left_out, rules_of};
+use crate::model::problems::Problems;
 use crate::model::recipe::Recipe;
+use crate::source::choose::Choice;
 use crate::source::dataset::{Listed, list};
 use crate::source::layouts::scan_as;
 use crate::source::samples::Scan;
@@ -61,7 +64,16 @@ pub(super) fn scan_again(
 ) -> Result<Scan> {
     let rules = rules_of(recipe, memory)?;
     let (layout, name) = (Some(recipe.layout), source.to_string());
-    let (scan, _) = scan_as(listed, rules, layout, source, &name)?;
+    let (mut scan, _) = scan_as(listed, rules, layout, source, &name)?;
+    let choice = Choice {
+        selection: &recipe.select,
+        keys: None,
+        seed: recipe.seed,
+        source,
+        problems: &Problems::default(),
+        stop: &Stop::default(),
+    };
+    choice.make(&mut scan)?;
     Ok(scan)
 }
 

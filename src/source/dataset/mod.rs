@@ -23,6 +23,8 @@ use crate::model::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry};
 use crate::model::recipe::Arrangement;
 use crate::model::record::ShardRecord;
 use crate::model::sample::{Archive, Field, FilePath};
+use crate::model::selection::Derivation;
+use crate::source::samples::is_image;
 use crate::store::{Source, at_once};
 
 use contents::Contents;
@@ -135,9 +137,13 @@ fn read(source: &dyn Source, name: &str) -> Result<Option<Bytes>> {
 }
 
 impl Published {
-    /// What tells this state of the dataset from others.
-    pub(crate) fn digest(&self) -> &str {
-        &self.digest
+    /// What says of another dataset that it was made from this state of this one.
+    pub(super) fn derivation(&self) -> Derivation {
+        Derivation {
+            name: self.manifest.name.clone(),
+            manifest: self.digest.clone(),
+            selection: String::new(),
+        }
     }
 
     /// Its samples, by its indexes. Shards are looked at, not read.
@@ -270,9 +276,11 @@ impl Gathered {
                 label: row.label,
             };
             let dir = self.dir(belongs, files.dir, files.opened_at);
+            let sides = row.image.map(|image| (image.width, image.height));
             for (name, field) in files.fields {
                 let extent = self.contents.extent(field);
-                if !self.dirs[dir].push_listed(&name, field.length, shard, &extent) {
+                let sides = sides.filter(|_| is_image(&name));
+                if !self.dirs[dir].push_listed(&name, field.length, shard, &extent, sides) {
                     return Err(Error::failed(format!(
                         "{}: sample `{}` does not fit into the listing: give its images as source",
                         record.shard, row.key
@@ -297,4 +305,3 @@ impl Gathered {
         self.dirs.len() - 1
     }
 }
-

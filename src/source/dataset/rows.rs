@@ -29,7 +29,9 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 fn extension(row: &SampleRecord, field: &str) -> Option<String> {
     // Features of the ImageNet fields: the image, and what is made again of its label and its name.
     if matches!(field, "image/encoded" | "image") {
-        let format = row.image.map(|image| image.format.name().to_ascii_lowercase());
+        let format = row
+            .image
+            .map(|image| image.format.name().to_ascii_lowercase());
         let known = format.and_then(|format| image_field(format.as_bytes()));
         return Some(known.unwrap_or("jpg").to_owned());
     }
@@ -161,7 +163,11 @@ mod tests {
 
     #[test]
     fn shards_of_others_are_named_by_their_keys() {
-        let theirs = row("a/0001", "", &["image/encoded", "image/class/text", "caption"]);
+        let theirs = row(
+            "a/0001",
+            "",
+            &["image/encoded", "image/class/text", "caption"],
+        );
         let files = ["0001.jpg", "0001.caption"].map(str::to_owned).to_vec();
         assert_eq!(named(&theirs), ("a".to_owned(), None, files));
         let outside = row("a/x", "../a/x.jpg", &["jpg"]);

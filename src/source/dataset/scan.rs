@@ -52,6 +52,7 @@ pub(in crate::source) fn scan_dataset(
             of.said()
         ),
     };
+    let derived_from = of.derivation();
     let manifest = of.manifest;
     let mut scanner = Scanner::new(rules, name, listing.problems, listing.hidden);
     let mut dirs = listing.dirs;
@@ -84,6 +85,7 @@ pub(in crate::source) fn scan_dataset(
     let texts = manifest.names.classes.iter().cloned();
     let texts: BTreeMap<String, String> = texts.zip(manifest.names.texts).collect();
     let mut scan = Scan {
+        derived_from: Some(derived_from),
         texts,
         columns: manifest.names.columns,
         ..Scan::empty(
