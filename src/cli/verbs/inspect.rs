@@ -88,6 +88,17 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
         ""
     };
     writeln!(out, "classes   {}{more}", named.join(", "))?;
+    if let Some(derived) = &manifest.derived_from {
+        let what = match derived.selection.as_str() {
+            "" => "all of it",
+            selection => selection,
+        };
+        writeln!(
+            out,
+            "from      dataset `{}`, manifest {}: {what}",
+            derived.name, derived.manifest
+        )?;
+    }
     if !manifest.skipped.is_empty() {
         writeln!(
             out,

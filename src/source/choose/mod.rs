@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Result};
 use crate::base::signal::Stop;
-use crate::base::units::{count_text, counted};
+use crate::base::units::{classes as classes_text, count_text, counted};
 use crate::model::offenders::{NAMED, and_more};
 use crate::model::problems::Problems;
 use crate::model::record::NO_LABEL;
@@ -96,7 +96,7 @@ impl Choice<'_> {
         };
         let words = |flag: &str| {
             let flags = selection.flags().into_iter();
-            let said = flags.filter(|(name, _)| *name == flag);
+            let said = flags.filter(|(name, said)| *name == flag && !said.is_empty());
             said.map(|(name, said)| format!("{name} {said}"))
                 .collect::<String>()
         };
@@ -154,11 +154,11 @@ impl Choice<'_> {
         match self.selection.relabel {
             true => {
                 scan.relabel();
-                let left = counted(scan.classes.len() as u64, "class");
+                let left = classes_text(scan.classes.len());
                 said.push(format!("--relabel: {left} of {classes}, numbered from 0"));
             }
             false if empty > 0 => {
-                let left = counted((classes - empty) as u64, "class");
+                let left = classes_text(classes - empty);
                 said.push(format!(
                     "{left} of {classes} have samples, and keep their numbers; `--relabel` numbers them from 0"
                 ));
@@ -293,7 +293,7 @@ impl Choice<'_> {
             NO_LABEL => "none",
             label => scan.classes.get(label as usize).map_or("", String::as_str),
         };
-        let classes = counted(short.len() as u64, "class");
+        let classes = classes_text(short.len());
         format!(" ({classes} with fewer, `{name}` has {count})")
     }
 }
