@@ -11,13 +11,11 @@ use crate::base::text::hex;
 use crate::base::units::count_text;
 use crate::model::column::Column;
 use crate::model::listing::Dir;
-use crate::model::recipe::Arrangement;
 use crate::model::record::{NO_LABEL, known_label};
 use crate::model::sample::{
     Field, FilePath, Sample, SourcePath, Version, is_plain, key, sidecar_field, split_extension,
 };
 use crate::model::selection::Derivation;
-use crate::source::layouts::known_texts;
 use crate::source::metadata::{Row, Rows};
 
 /// Entries that one thread describes before the next takes some.
@@ -100,15 +98,6 @@ impl Scan {
             class_sizes: vec![0; classes.len()],
             classes,
         }
-    }
-
-    /// What the classes are called for people, by label, where the source says it or is a known dataset; empty for others.
-    pub(crate) fn known_texts(&self, layout: Arrangement) -> Vec<String> {
-        if self.texts.is_empty() {
-            return known_texts(layout, &self.classes);
-        }
-        let text = |class: &String| self.texts.get(class).unwrap_or(class).clone();
-        self.classes.iter().map(text).collect()
     }
 
     /// Counts the samples of each class anew.

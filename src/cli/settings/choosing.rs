@@ -5,8 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use globset::Glob;
 
-use super::planning::read;
-use super::recipe::given;
+use super::given::{given, read};
 use crate::base::error::{Error, Result};
 use crate::base::text::show;
 use crate::cli::flags as cli;

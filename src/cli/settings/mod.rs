@@ -5,6 +5,7 @@
 mod choosing;
 mod differences;
 mod estimate;
+mod given;
 mod listing;
 mod planning;
 mod recipe;

@@ -1,13 +1,12 @@
 //! What to plan: the source, the destination, and the files that say more of the images.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 use super::choosing::read_files;
 use super::estimate::{Estimate, estimate};
-use super::recipe::{NO_LABELS, given, recipe, rules_of};
-use crate::base::error::{Error, Kind, Result};
-use crate::base::text::show;
+use super::given::{given, read};
+use super::recipe::{NO_LABELS, recipe, rules_of};
+use crate::base::error::{Error, Result};
 use crate::base::units::parse_share;
 use crate::cli::flags as cli;
 use crate::grow::options::Growth;
@@ -17,6 +16,7 @@ use crate::model::recipe::{Arrangement, MetadataColumns, Recipe};
 use crate::source::choose::keys::Keys;
 use crate::source::labels::Labels;
 use crate::source::labels::columns::Columns;
+use crate::source::layouts::known_texts;
 use crate::source::rules::Rules;
 use crate::source::samples::Scan;
 
@@ -65,14 +65,6 @@ pub(crate) fn columns(file: Option<&String>, label: Option<&String>) -> Columns 
     }
 }
 
-/// The content of a file that a flag names, and its name for messages.
-pub(super) fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
-    let name = show(path.as_bytes());
-    let text = std::fs::read(path)
-        .map_err(|error| Error::named(Kind::Source, &name, error, "give a readable file"))?;
-    Ok((name, text))
-}
-
 impl Planning {
     /// The same for a source that was recognised to be arranged so.
     pub(crate) fn arranged(&self, layout: Arrangement) -> Self {
@@ -104,7 +96,7 @@ impl Planning {
     pub(crate) fn class_texts(&self, scan: &Scan) -> Result<Vec<String>> {
         let classes = &scan.classes;
         match &self.files.class_names {
-            None => Ok(scan.known_texts(self.recipe.layout)),
+            None => Ok(known_texts(self.recipe.layout, scan)),
             Some(path) => {
                 let (name, text) = read(path)?;
                 class_texts(&name, &text, classes)
@@ -115,7 +107,7 @@ impl Planning {
     /// The same where the first classes are called `before` already: one that the file does not name stays so.
     pub(crate) fn class_texts_after(&self, scan: &Scan, before: &[String]) -> Result<Vec<String>> {
         let classes = &scan.classes;
-        let mut known = scan.known_texts(self.recipe.layout);
+        let mut known = known_texts(self.recipe.layout, scan);
         if self.files.class_names.is_none() && !known.is_empty() {
             let kept = before.len().min(known.len());
             known[..kept].clone_from_slice(&before[..kept]);

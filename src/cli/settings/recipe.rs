@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::choosing::{is_split_name, named_and_placed, selection};
+use super::given::given;
 use super::verbs::index_names;
 use crate::base::error::{Error, Result};
 use crate::base::image::Validate;
@@ -154,12 +155,6 @@ fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
         ))),
         base => Ok((schema, base.unwrap_or(schema.label_base()))),
     }
-}
-
-/// What was said several times or with commas; an empty environment twin says nothing.
-pub(super) fn given(texts: &[String]) -> Vec<String> {
-    let texts = texts.iter().filter(|text| !text.is_empty());
-    texts.cloned().collect()
 }
 
 pub(super) fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {

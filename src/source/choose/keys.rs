@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::model::listing::{Problem, ProblemKind, render};
+use crate::model::problems::Problems;
 use crate::model::sample::SourcePath;
 use crate::model::selection::{ListedKeys, digest};
-use crate::source::choose::Choice;
 use crate::source::metadata::{Refusal, Table, texts_in};
 use crate::source::samples::Scan;
+use crate::store::Source;
 
 /// The column of a table that has keys.
 const COLUMN: &str = "key";
@@ -76,7 +77,12 @@ impl Keys {
     }
 
     /// Leaves the samples with these keys; refuses keys that none has, with all of them told.
-    pub(super) fn choose(&self, scan: &mut Scan, choice: &Choice<'_>) -> Result<()> {
+    pub(super) fn choose(
+        &self,
+        scan: &mut Scan,
+        source: &dyn Source,
+        problems: &Problems,
+    ) -> Result<()> {
         let is_met: Vec<Cell<bool>> = vec![Cell::new(false); self.keys.len()];
         scan.retain(|scan, entry| {
             let found = self.keys.binary_search(&scan.key(entry));
@@ -92,11 +98,11 @@ impl Keys {
             return Ok(());
         }
         for Problem { kind, path, detail } in &unmet {
-            choice.problems.tell(kind.explain().0, path, detail);
+            problems.tell(kind.explain().0, path, detail);
         }
         Err(Error::source_data(format!(
             "{}: {} of {} keys of {} are not there, nothing was written{}",
-            choice.source,
+            source,
             unmet.len(),
             self.keys.len(),
             self.name,

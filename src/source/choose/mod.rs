@@ -105,7 +105,7 @@ impl Choice<'_> {
             step(scan, words("--class"))?;
         }
         if let (Some(_), Some(keys)) = (&selection.keys, self.keys) {
-            keys.choose(scan, self)?;
+            keys.choose(scan, self.source, self.problems)?;
             step(scan, words("--keys"))?;
         }
         if !selection.splits.is_empty() {

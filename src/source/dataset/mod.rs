@@ -243,6 +243,9 @@ fn record(source: &dyn Source, shard: &ShardEntry) -> Result<ShardRecord> {
     ShardRecord::decode(&shard.index, &file)
 }
 
+/// What a directory is of, its path, and where it is opened if that is another.
+type Place = (Belongs, Vec<u8>, Option<Vec<u8>>);
+
 /// The directories of a listing, while samples are added.
 struct Gathered {
     archives: Arc<[Arc<Archive>]>,
@@ -250,7 +253,7 @@ struct Gathered {
     dirs: Vec<Dir>,
     belongs: Vec<Belongs>,
     /// Numbers of the directories, by what they are of and their paths.
-    places: HashMap<(Belongs, Vec<u8>, Option<Vec<u8>>), usize>,
+    places: HashMap<Place, usize>,
     nameless: u64,
 }
 

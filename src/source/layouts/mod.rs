@@ -117,13 +117,15 @@ pub(crate) fn scan_as(
     Ok((scan(listing, &rules, name)?, recognised))
 }
 
-/// What the classes of a known dataset are called for people; empty for others.
-pub(super) fn known_texts(layout: Arrangement, classes: &[String]) -> Vec<String> {
-    if !matches!(layout, Arrangement::Imagenet | Arrangement::Kaggle) {
-        return Vec::new();
+/// What the classes are called for people, by label, where the source says it or is a known dataset; empty for others.
+pub(crate) fn known_texts(layout: Arrangement, scan: &Scan) -> Vec<String> {
+    let said = |class: &String| scan.texts.get(class).unwrap_or(class).clone();
+    let known = |class: &String| known::words(class).unwrap_or(class).to_owned();
+    match layout {
+        _ if !scan.texts.is_empty() => scan.classes.iter().map(said).collect(),
+        Arrangement::Imagenet | Arrangement::Kaggle => scan.classes.iter().map(known).collect(),
+        _ => Vec::new(),
     }
-    let text = |class: &String| known::words(class).unwrap_or(class).to_owned();
-    classes.iter().map(text).collect()
 }
 
 impl Unknown<'_> {
