@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::s3::{at, shardpack_at};
 use crate::support::{
-    Dataset, Digests, Output, Run, digests, files, flip, manifest, padded_picture, picture, png,
-    run, shardpack, write,
+    Dataset, Digests, Output, Random, Run, digests, files, flip, manifest, padded_picture, picture,
+    png, run, shardpack, write,
 };
 use shardpack_fixtures::s3_server::{Options, Server};
 
@@ -398,8 +398,8 @@ fn what_cannot_be_meant_is_refused_with_what_is_there() {
 fn damage(dataset: &Output, key: &str) -> String {
     let row = dataset.row(key);
     let shard = row["shard"].as_str().unwrap().to_owned();
-    let jpg = row["fields"].as_array().unwrap().iter();
-    let jpg = jpg.filter(|field| field["name"] == "jpg").next().unwrap();
+    let mut fields = row["fields"].as_array().unwrap().iter();
+    let jpg = fields.find(|field| field["name"] == "jpg").unwrap();
     let offset = jpg["offset"].as_u64().unwrap() + 40;
     flip(&dataset.path.join(&shard), offset);
     shard
@@ -696,4 +696,34 @@ fn in_the_order_of_the_source_neighbours_are_read_together() {
             .collect::<Vec<_>>()
     };
     assert_eq!(crcs(&theirs), crcs(&written));
+}
+
+#[test]
+fn shards_that_are_packed_and_too_large_to_hold_are_unpacked_forwards() {
+    // Pictures of 1 MB each that are black but for their beginning: 140 MB that pack to little.
+    let mut data = Dataset::new();
+    for number in 0..140u32 {
+        let mut ppm = format!("P6 {} 600 255\n", 600 + number).into_bytes();
+        let end = ppm.len() + ((600 + number) * 600 * 3) as usize;
+        let mut random = Random::new(u64::from(number));
+        ppm.extend((0..9000).map(|_| (random.next() >> 40) as u8));
+        ppm.resize(end, 0);
+        data = data.file(format!("c/{number:03}.ppm"), ppm);
+    }
+    let expected = data.convert(&["--shards", "1"]);
+    for compress in ["zstd:1", "gzip:1"] {
+        let whole = data.convert(&["--shards", "1", "--compress", compress]);
+        let back = convert(&data, &whole.path, &["--shards", "1"]);
+        assert_eq!(back.tars(), expected.tars(), "{compress}");
+    }
+    let whole = data.convert(&["--shards", "1", "--compress", "zstd:1"]);
+    // Far into it, where only who reads on finds out; in more than a header, which nobody takes anything from.
+    let shard = &whole.shards()[0];
+    let bytes = fs::metadata(shard).unwrap().len();
+    for offset in (bytes * 3 / 4..bytes).step_by(501) {
+        flip(shard, offset);
+    }
+    convert_to(&whole.path, &data.fresh(), &[])
+        .exits(4)
+        .says(&["data/train-00000.tar.zst"]);
 }

@@ -281,7 +281,7 @@ impl Gathered {
             let dir = self.dir(belongs, files.dir, files.opened_at);
             let sides = row.image.map(|image| (image.width, image.height));
             for (name, field) in files.fields {
-                let extent = self.contents.extent(field);
+                let extent = self.contents.extent(record, row, field);
                 let sides = sides.filter(|_| is_image(&name));
                 if !self.dirs[dir].push_listed(&name, field.length, shard, &extent, sides) {
                     return Err(Error::failed(format!(

@@ -1,12 +1,13 @@
 //! Reading a member: one range of the file that is opened, as the plan says.
 
 use std::collections::HashMap;
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::UNPACKED_BYTES;
-use super::compressed::Unpacked;
-use super::inflate::{INFLATER_BYTES, Inflater, Parts, check_crc32};
+use super::compressed::{Unpacked, WINDOW_LOG_MAX};
+use super::forward::{Forward, Packed};
+use super::inflate::{INFLATER_BYTES, Inflater, Parts, check_crc32, unpacked};
 use crate::base::buffer::{Buffer, allocated, room_for};
 use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
@@ -18,6 +19,10 @@ use crate::store::Source;
 
 /// Memory of what is done with a range when it is there: both ends of it, and what they remember.
 const THEN_BYTES: u64 = 512;
+/// What one that unpacks an archive forwards takes, with as much for those that wait to be gone on with.
+const STREAM_BYTES: u64 = 64 << 20;
+/// What unpacking a few frames takes.
+const FRAME_BYTES: u64 = 4 << 20;
 /// Large members that are being read in pieces, of which more than where they begin is remembered.
 const REMEMBERED: usize = 32;
 
@@ -28,6 +33,8 @@ pub(super) struct Readers {
     sums: Mutex<HashMap<(FilePath, u64), (u64, crc32fast::Hasher)>>,
     /// Of packed ones what unpacks them.
     inflaters: Mutex<HashMap<(FilePath, u64), Inflater<Parts>>>,
+    /// Of those in archives that are packed as a whole and are not held what unpacks these.
+    forward: Forward,
 }
 
 /// A read of a member, or of a part of one.
@@ -70,7 +77,7 @@ impl Reading {
             (None, Some(end), None) => archive_path(&field.path, end),
             _ => None,
         };
-        let stored = member.extent.method != Method::Deflate;
+        let stored = !member.extent.method.is_packed_alone();
         let sound = !stored || member.extent.bytes == field.size;
         let path = path.filter(|_| sound).ok_or_else(|| {
             Error::source_data(format!(
@@ -111,6 +118,8 @@ impl Reading {
             }
             Method::Deflate => INFLATER_BYTES,
             Method::Gzip | Method::Zstd => UNPACKED_BYTES,
+            Method::GzipStream | Method::ZstdStream => STREAM_BYTES,
+            Method::Frames { .. } => FRAME_BYTES,
         };
         self.inner.started_bytes(&self.archive)
             + packed
@@ -148,6 +157,22 @@ impl Reading {
                 let read = byte.and_then(|_| self.inflated_on());
                 self.told(read)
             }),
+            Method::Frames { skip }
+                if self.whole && self.extent.bytes.max(self.size) <= STREAM_ABOVE_BYTES =>
+            {
+                inner
+                    .part(&archive, self.extent.offset, self.extent.bytes)
+                    .then(move |read| {
+                        let read = read.and_then(|frames| self.unframed(&frames, skip));
+                        self.told(read.and_then(|buffer| self.summed(buffer)))
+                    })
+            }
+            Method::GzipStream | Method::ZstdStream | Method::Frames { .. } => {
+                inner.part(&archive, 0, 1).then(move |byte| {
+                    let read = byte.and_then(|_| self.unpacked_on());
+                    self.told(read.and_then(|buffer| self.summed(buffer)))
+                })
+            }
             // What is held was read under the planned version; whether the file still has it is asked each time, as of any other.
             Method::Gzip | Method::Zstd => inner.part(&archive, 0, 1).then(move |byte| {
                 let read = byte.and_then(|_| self.copied());
@@ -295,6 +320,55 @@ impl Reading {
         Ok(buffer)
     }
 
+    /// All of a member in these frames.
+    fn unframed(&self, frames: &[u8], skip: u64) -> Result<Buffer> {
+        let length = usize::try_from(self.size)
+            .map_err(|_| Error::failed(format!("{} is too large to hold", self.member)))?;
+        let mut buffer = Buffer::default();
+        let mut unpack = || -> io::Result<()> {
+            let mut unpacker = zstd::stream::Decoder::with_buffer(frames)?;
+            unpacker.window_log_max(WINDOW_LOG_MAX)?;
+            io::copy(&mut (&mut unpacker).take(skip), &mut io::sink())?;
+            unpacker.read_exact(buffer.room(length))
+        };
+        unpack().map_err(|error| unpacked(error, self.damage()))?;
+        buffer.sum();
+        Ok(buffer)
+    }
+
+    /// A part of what is unpacked forwards.
+    fn unpacked_on(&self) -> Result<Buffer> {
+        let Extent {
+            offset,
+            bytes,
+            method,
+            ..
+        } = self.extent;
+        let (begin, end, skip) = match method {
+            Method::Frames { skip } => (offset, offset.saturating_add(bytes), skip),
+            _ => (0, self.archive.size, offset),
+        };
+        let packed = Packed {
+            archive: self.archive.clone(),
+            begin,
+            end,
+            method,
+            damage: self.damage(),
+        };
+        let from = skip.saturating_add(self.offset);
+        self.readers
+            .forward
+            .read(&self.inner, &packed, from, self.length)
+    }
+
+    /// Kind of the error where the archive cannot be unpacked.
+    fn damage(&self) -> Kind {
+        match self.is_listed {
+            true => Kind::Damage,
+            false => Kind::Source,
+        }
+    }
+
     /// A part of a member of a compressed tar.
     fn copied(&self) -> Result<Buffer> {
         let Extent { offset, method, .. } = self.extent;
@@ -307,9 +381,9 @@ impl Reading {
             buffer.sum();
             Some(buffer)
         };
-        let copied = self
-            .unpacked
-            .with(&self.inner, &self.archive, method, copy)?;
+        let copied =
+            self.unpacked
+                .with(&self.inner, &self.archive, (method, self.damage()), copy)?;
         copied.ok_or_else(|| {
             Error::source_data("the archive unpacks to less than planned: make a new plan")
         })
