@@ -1,7 +1,7 @@
 //! A row of an index becomes the files that its sample was made from: names that give the same key, fields and paths again.
 
 use crate::base::image::image_field;
-use crate::model::record::{FieldRecord, SampleRecord};
+use crate::model::record::{FieldRecord, SampleRecord, is_image_feature};
 use crate::model::sample::{key, sidecar_field, split_extension};
 use crate::source::dataset::contents::Contents;
 
@@ -27,8 +27,7 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 
 /// The extension that a file with this field's content has; `None` if a file cannot have it.
 fn extension(row: &SampleRecord, field: &str) -> Option<String> {
-    // Features of the ImageNet fields: the image, and what is made again of its label and its name.
-    if matches!(field, "image/encoded" | "image") {
+    if is_image_feature(field) {
         let format = row
             .image
             .map(|image| image.format.name().to_ascii_lowercase());
