@@ -119,9 +119,9 @@ pub(crate) struct RecipeArgs {
     /// How SRC is arranged
     #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
     pub(crate) layout: Layout,
-    /// A split and its place below SRC, or the name of one that is there, to take only that; repeat for more
+    /// A split and its place below SRC; NAME takes one that is there
     ///
-    /// A place is a directory or an archive. [default: directories named train, val, test …]
+    /// A place is a directory or an archive; repeat for more. [default: directories named train, val, test …]
     #[arg(
         long,
         value_name = "NAME[=SUBPATH]",
