@@ -119,7 +119,7 @@ pub(crate) struct RecipeArgs {
     /// How SRC is arranged
     #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
     pub(crate) layout: Layout,
-    /// A split and its place below SRC; NAME takes one that is there
+    /// A split and its place in SRC, or one to take
     ///
     /// A place is a directory or an archive; repeat for more. [default: directories named train, val, test …]
     #[arg(
