@@ -119,12 +119,12 @@ pub(crate) struct RecipeArgs {
     /// How SRC is arranged
     #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
     pub(crate) layout: Layout,
-    /// A split and its place in SRC, or one to take
+    /// A split and its place in SRC, or NAME to take it
     ///
     /// A place is a directory or an archive; repeat for more. [default: directories named train, val, test …]
     #[arg(
         long,
-        value_name = "NAME[=SUBPATH]",
+        value_name = "NAME=SUBPATH",
         env = "SHARDPACK_SPLIT",
         value_delimiter = ',',
         help_heading = "Input"
