@@ -149,7 +149,8 @@ impl Choice<'_> {
     /// What becomes of the labels and splits of what was chosen.
     fn end(&self, scan: &mut Scan, said: &mut Vec<String>) {
         scan.count_classes();
-        let classes = scan.classes.len();
+        let all = scan.classes.len();
+        let classes = count_text(all as u64);
         let empty = scan.class_sizes.iter().filter(|size| **size == 0).count();
         match self.selection.relabel {
             true => {
@@ -158,7 +159,7 @@ impl Choice<'_> {
                 said.push(format!("--relabel: {left} of {classes}, numbered from 0"));
             }
             false if empty > 0 => {
-                let left = classes_text(classes - empty);
+                let left = classes_text(all - empty);
                 said.push(format!(
                     "{left} of {classes} have samples, and keep their numbers; `--relabel` numbers them from 0"
                 ));

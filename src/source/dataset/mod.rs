@@ -283,6 +283,16 @@ impl Gathered {
             for (name, field) in files.fields {
                 let extent = self.contents.extent(record, row, field);
                 let sides = sides.filter(|_| is_image(&name));
+                let archive = &self.archives[shard];
+                if !extent.is_within(archive.bytes) {
+                    return Err(Error::new(
+                        Kind::Damage,
+                        format!(
+                            "{}: its index has sample `{}` beyond its {} bytes: run `shardpack verify` there",
+                            record.shard, row.key, archive.bytes
+                        ),
+                    ));
+                }
                 if !self.dirs[dir].push_listed(&name, field.length, shard, &extent, sides) {
                     return Err(Error::failed(format!(
                         "{}: sample `{}` does not fit into the listing: give its images as source",
