@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::s3::{at, shardpack_at};
 use crate::support::{
@@ -247,6 +248,17 @@ fn smaller_parts_are_in_larger_ones_and_each_is_of_every_source_the_same() {
         before = keys;
     }
     assert_eq!(before.len(), 100);
+    // As the documentation says which, so that anybody can.
+    let place = |key: &String| {
+        let digest = Sha256::new()
+            .chain_update(7u64.to_le_bytes())
+            .chain_update(b"take\0");
+        let digest = digest.chain_update(key).finalize();
+        u64::from_be_bytes(std::array::from_fn(|i| digest[i]))
+    };
+    let quarter = keys(&data.convert(&["--fraction", "0.25", "--seed", "7"]));
+    before.retain(|key| place(key) < 1 << 62);
+    assert_eq!(quarter, before);
     let few = keys(&convert(&data, &whole.path, &["--per-class", "5"]));
     let more = data.convert(&["--per-class", "50"]);
     more.run.says(&["1 class with fewer, `dog` has 40"]);
