@@ -184,6 +184,13 @@ pub(crate) fn probe(
     Ok(Some(info))
 }
 
+/// Width and height of an image, if its first bytes say them.
+pub(crate) fn sides_of(head: &[u8]) -> Option<(u32, u32)> {
+    let format = ImageFormat::of_bytes(head)?;
+    let (width, height) = dimensions(format, head, Cursor::new(head)).ok()?;
+    (width > 0 && height > 0).then_some((width, height))
+}
+
 /// Looks at the two ends of an image too large to hold, as [`Validate::Header`] would at the whole.
 ///
 /// `head` is at least the first `min(size, HEAD_BYTES)` bytes, `tail` at least the last `min(size, TAIL_BYTES)`, and `size` the

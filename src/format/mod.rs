@@ -15,18 +15,13 @@ use std::io::{self, Read};
 
 use crate::base::buffer::Pieces;
 use crate::base::error::{Error, Result};
-use crate::base::image::{ImageInfo, image_field};
+use crate::base::image::ImageInfo;
 use crate::model::limits::Limits;
 use crate::model::recipe::{Compression, Format, Names, Recipe};
 use crate::model::record::{FieldRecord, SampleRecord, known_label};
 use crate::model::sample::{NO_PATH, Sample, SourcePath};
 
 pub use crate::format::finding::Finding;
-
-/// Whether a packed field is the image, whatever its layout calls it.
-pub(crate) fn holds_image(field: &FieldRecord) -> bool {
-    image_field(field.name.as_bytes()).is_some() || tfrecord::is_image(&field.name)
-}
 
 /// What the shards of a recipe are like.
 pub(crate) trait RecipeLayout {

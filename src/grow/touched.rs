@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use crate::base::error::{Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::units::{STREAM_ABOVE_BYTES, counted};
-use crate::format::holds_image;
 use crate::model::counters::Counters;
 use crate::model::manifest::ShardEntry;
 use crate::model::record::SampleRecord;
@@ -122,7 +121,7 @@ impl Contents<'_> {
                 continue;
             }
             let packed = row.fields.iter().find(|packed| match at {
-                0 => packed.name == field.name || holds_image(packed),
+                0 => packed.name == field.name || packed.holds_image(),
                 _ => packed.name == field.name,
             });
             let is_same = match packed {

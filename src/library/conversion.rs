@@ -203,6 +203,8 @@ impl Conversion {
         let planning = Planning {
             keep_faulty: self.policy != Policy::Fail,
             files: self.files.clone(),
+            // What the source is, is recognised as on the command line.
+            layout: None,
             ..Planning::new(&self.source, &self.destination, recipe)
         };
         let running = self.options.running()?;

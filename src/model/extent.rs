@@ -14,16 +14,47 @@ pub(crate) enum Method {
     Gzip,
     /// The same with zstd.
     Zstd,
+    /// As [`Method::Gzip`], too large to be unpacked in memory.
+    GzipStream,
+    /// As [`Method::Zstd`], too large to be unpacked in memory.
+    ZstdStream,
+    /// In frames of zstd that can be unpacked on their own: offset and length are those of the frames, and the content begins `skip` bytes into
+    /// what they unpack to.
+    Frames {
+        /// Bytes before the content.
+        skip: u64,
+    },
 }
 
 impl Method {
     /// All of them, each with its name.
-    const NAMES: [(Method, &'static str); 4] = [
+    const NAMES: [(Method, &'static str); 7] = [
         (Method::Stored, "stored"),
         (Method::Deflate, "deflate"),
         (Method::Gzip, "gzip"),
         (Method::Zstd, "zstd"),
+        (Method::GzipStream, "gzip_stream"),
+        (Method::ZstdStream, "zstd_stream"),
+        (Method::Frames { skip: 0 }, "frames"),
     ];
+
+    /// Its place in [`Method::NAMES`].
+    fn number(self) -> u8 {
+        match self {
+            Method::Stored => 0,
+            Method::Deflate => 1,
+            Method::Gzip => 2,
+            Method::Zstd => 3,
+            Method::GzipStream => 4,
+            Method::ZstdStream => 5,
+            Method::Frames { .. } => 6,
+        }
+    }
+
+    /// Whether what is packed has another length than the content.
+    pub(crate) fn is_packed_alone(self) -> bool {
+        matches!(self, Method::Deflate | Method::Frames { .. })
+    }
 }
 
 /// A part of an archive.
@@ -44,8 +75,12 @@ impl Extent {
     pub(crate) fn is_within(&self, archive_bytes: u64) -> bool {
         match (self.method, self.offset.checked_add(self.bytes)) {
             (_, None) => false,
-            (Method::Stored | Method::Deflate, Some(end)) => end <= archive_bytes,
-            (Method::Gzip | Method::Zstd, Some(_)) => true,
+            (Method::Stored | Method::Deflate | Method::Frames { .. }, Some(end)) => {
+                end <= archive_bytes
+            }
+            (Method::Gzip | Method::Zstd | Method::GzipStream | Method::ZstdStream, Some(_)) => {
+                true
+            }
         }
     }
 
@@ -58,8 +93,14 @@ impl Extent {
             crc32,
         } = *self;
         let packed = bytes != content_bytes;
-        let flags = method as u8 | u8::from(crc32.is_some()) << 2 | u8::from(packed) << 3;
+        // Two bits of the method's number first, and its third after the others.
+        let number = method.number();
+        let method_bits = (number & 3) | (number >> 2) << 4;
+        let flags = method_bits | u8::from(crc32.is_some()) << 2 | u8::from(packed) << 3;
         out.push(flags);
+        if let Method::Frames { skip } = method {
+            put_number(skip, out);
+        }
         put_number(offset, out);
         if packed {
             put_number(bytes, out);
@@ -72,7 +113,11 @@ impl Extent {
     /// Takes it off the beginning of `from`; `None` if that is no extent.
     pub(crate) fn decode(content_bytes: u64, from: &mut &[u8]) -> Option<Self> {
         let flags = *from.split_off_first()?;
-        let (method, _) = Method::NAMES[usize::from(flags & 3)];
+        let number = (flags & 3) | (flags >> 4 & 1) << 2;
+        let (mut method, _) = *Method::NAMES.get(usize::from(number))?;
+        if let Method::Frames { skip } = &mut method {
+            *skip = take_number(from)?;
+        }
         let offset = take_number(from)?;
         let bytes = match flags & 8 {
             0 => content_bytes,
@@ -82,7 +127,7 @@ impl Extent {
             0 => None,
             _ => Some(u32::from_le_bytes(from.split_off(..4)?.try_into().ok()?)),
         };
-        (flags < 16).then_some(Self {
+        (flags < 32).then_some(Self {
             offset,
             bytes,
             method,
@@ -114,11 +159,14 @@ pub(crate) fn take_number(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// `OFFSET+BYTES-METHOD`, and `~CRC32` where that is known.
+/// `OFFSET+BYTES-METHOD`, `@SKIP` after frames, and `~CRC32` where that is known.
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, method) = Method::NAMES[self.method as usize];
+        let (_, method) = Method::NAMES[usize::from(self.method.number())];
         write!(f, "{}+{}-{method}", self.offset, self.bytes)?;
+        if let Method::Frames { skip } = self.method {
+            write!(f, "@{skip}")?;
+        }
         match self.crc32 {
             Some(crc32) => write!(f, "~{crc32:08x}"),
             None => Ok(()),
@@ -137,11 +185,20 @@ impl FromStr for Extent {
             };
             let (place, method) = text.split_once('-')?;
             let (offset, bytes) = place.split_once('+')?;
+            let (method, skipped) = match method.split_once('@') {
+                Some((method, skip)) => (method, Some(skip.parse().ok()?)),
+                None => (method, None),
+            };
             let known = Method::NAMES.iter().find(|(_, name)| *name == method)?;
+            let method = match (known.0, skipped) {
+                (Method::Frames { .. }, Some(skip)) => Method::Frames { skip },
+                (Method::Frames { .. }, None) | (_, Some(_)) => return None,
+                (method, None) => method,
+            };
             Some(Self {
                 offset: offset.parse().ok()?,
                 bytes: bytes.parse().ok()?,
-                method: known.0,
+                method,
                 crc32,
             })
         };
@@ -156,7 +213,13 @@ mod tests {
     #[test]
     fn an_extent_comes_back_from_bytes_and_text() {
         for offset in [0, 127, 128, 147_897_477_120, u64::MAX - 9] {
-            for (bytes, method) in [(9, Method::Stored), (5, Method::Deflate), (9, Method::Zstd)] {
+            for (bytes, method) in [
+                (9, Method::Stored),
+                (5, Method::Deflate),
+                (9, Method::Zstd),
+                (9, Method::ZstdStream),
+                (5, Method::Frames { skip: 300 }),
+            ] {
                 for crc32 in [None, Some(0x9AE0_DAAF)] {
                     let extent = Extent {
                         offset,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::model::extent::Extent;
+use crate::model::extent::{Extent, put_number, take_number};
 use crate::model::offenders::{NAMED, and_more};
 use crate::model::sample::{Archive, FilePath, Member, SourcePath, Version};
 
@@ -52,6 +52,8 @@ pub(crate) enum ProblemKind {
     Unlabelled,
     /// An image of a kind that is not read.
     UnreadKind,
+    /// A key that was asked for, and no sample has it.
+    UnknownKey,
 }
 
 impl ProblemKind {
@@ -101,6 +103,10 @@ impl ProblemKind {
             ProblemKind::UnreadKind => (
                 "image of a kind that is not read",
                 "convert it to JPEG, PNG or WebP, or leave it out with `--exclude`, as `--exclude '**/*.avif'`",
+            ),
+            ProblemKind::UnknownKey => (
+                "key that no sample has",
+                "take it out of the file of `--keys`, or correct it: keys are those of the index, as `shardpack ls` shows them",
             ),
         }
     }
@@ -156,6 +162,8 @@ pub(crate) struct Dir {
     pub opened_at: Option<Vec<u8>>,
     /// The archive that its files lie in; all of them or none.
     archive: Option<Arc<Archive>>,
+    /// The archives that its listed files lie in, which are those of many directories.
+    listed_in: Option<Arc<[Arc<Archive>]>>,
     arena: Vec<u8>,
     files: Vec<File>,
 }
@@ -166,7 +174,7 @@ struct File {
     at: u32,
     name: u16,
     /// Length of the entity tag, or [`File::TIME`]: then 8 bytes of modification time follow the name; or [`File::MEMBER`]: then its place in
-    /// the archive does.
+    /// the archive does; or [`File::LISTED`]: then the number of its archive and its place in that do.
     tag: u16,
     size: u64,
 }
@@ -174,6 +182,7 @@ struct File {
 impl File {
     const TIME: u16 = u16::MAX;
     const MEMBER: u16 = u16::MAX - 1;
+    const LISTED: u16 = u16::MAX - 2;
 }
 
 /// A listed file.
@@ -261,19 +270,63 @@ impl Dir {
         }
     }
 
+    /// An empty directory at `path` below the root whose files lie in some of these archives, as a list says that does not lie in them.
+    pub(crate) fn listed(
+        path: impl Into<Vec<u8>>,
+        opened_at: Option<Vec<u8>>,
+        archives: Arc<[Arc<Archive>]>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            opened_at,
+            listed_in: Some(archives),
+            ..Self::default()
+        }
+    }
+
     /// Adds a file of the directory's archive; false when it does not fit.
     #[must_use]
     pub(crate) fn push_member(&mut self, name: &[u8], size: u64, extent: &Extent) -> bool {
+        self.push_placed(name, size, File::MEMBER, |arena| extent.encode(size, arena))
+    }
+
+    /// Adds a file of the archive of this number in the directory's list of them, and the width and height that the list says of it; false when
+    /// it does not fit.
+    #[must_use]
+    pub(crate) fn push_listed(
+        &mut self,
+        name: &[u8],
+        size: u64,
+        archive: usize,
+        extent: &Extent,
+        sides: Option<(u32, u32)>,
+    ) -> bool {
+        let (width, height) = sides.unwrap_or((0, 0));
+        self.push_placed(name, size, File::LISTED, |arena| {
+            put_number(archive as u64, arena);
+            extent.encode(size, arena);
+            put_number(u64::from(width), arena);
+            put_number(u64::from(height), arena);
+        })
+    }
+
+    fn push_placed(
+        &mut self,
+        name: &[u8],
+        size: u64,
+        tag: u16,
+        place: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
         let (Ok(at), Ok(name_len)) = (u32::try_from(self.arena.len()), u16::try_from(name.len()))
         else {
             return false;
         };
         self.arena.extend_from_slice(name);
-        extent.encode(size, &mut self.arena);
+        place(&mut self.arena);
         self.files.push(File {
             at,
             name: name_len,
-            tag: File::MEMBER,
+            tag,
             size,
         });
         true
@@ -289,7 +342,7 @@ impl Dir {
         let tag = match version {
             Version::Mtime(_) => File::TIME,
             Version::ETag(tag) => match u16::try_from(tag.len()) {
-                Ok(length) if length < File::MEMBER => length,
+                Ok(length) if length < File::LISTED => length,
                 _ => return false,
             },
             Version::Member(member) => {
@@ -349,7 +402,8 @@ impl Dir {
         let (name, rest) = self.arena[file.at as usize..].split_at(usize::from(file.name));
         let version = match file.tag {
             File::TIME => RawVersion::Time(i64::from_le_bytes(std::array::from_fn(|i| rest[i]))),
-            File::MEMBER => self.member(file.size, rest),
+            File::MEMBER => member(self.archive.as_ref(), file.size, rest),
+            File::LISTED => self.listed_member(file.size, rest),
             length => RawVersion::Tag(&rest[..usize::from(length)]),
         };
         FileRef {
@@ -359,13 +413,25 @@ impl Dir {
         }
     }
 
-    /// What was put down of a member: an extent, in an archive.
-    fn member<'a>(&'a self, size: u64, mut extent: &[u8]) -> RawVersion<'a> {
-        match (&self.archive, Extent::decode(size, &mut extent)) {
-            (Some(archive), Some(extent)) => RawVersion::Member(archive, extent),
-            // Cannot be: they went in together.
-            _ => RawVersion::Tag(b""),
+    /// The width and height that a list says of the file at `index`, if one says them.
+    pub(crate) fn listed_sides(&self, index: usize) -> Option<(u32, u32)> {
+        let file = self.files[index];
+        if file.tag != File::LISTED {
+            return None;
         }
+        let mut rest = &self.arena[file.at as usize + usize::from(file.name)..];
+        take_number(&mut rest)?;
+        Extent::decode(file.size, &mut rest)?;
+        let mut side = || u32::try_from(take_number(&mut rest)?).ok();
+        let (width, height) = (side()?, side()?);
+        (width > 0 && height > 0).then_some((width, height))
+    }
+
+    /// What was put down of a listed file: the number of its archive, and an extent in that.
+    fn listed_member(&self, size: u64, mut place: &[u8]) -> RawVersion<'_> {
+        let number = take_number(&mut place).and_then(|number| usize::try_from(number).ok());
+        let archive = number.and_then(|number| self.listed_in.as_ref()?.get(number));
+        member(archive, size, place)
     }
 
     /// The path that the file at `index` is opened by, below the root.
@@ -399,6 +465,15 @@ impl Dir {
     }
 }
 
+/// What was put down of a member: an extent, in an archive.
+fn member<'a>(archive: Option<&'a Arc<Archive>>, size: u64, mut extent: &[u8]) -> RawVersion<'a> {
+    match (archive, Extent::decode(size, &mut extent)) {
+        (Some(archive), Some(extent)) => RawVersion::Member(archive, extent),
+        // Cannot be: they went in together.
+        _ => RawVersion::Tag(b""),
+    }
+}
+
 /// Whether a file or directory of this name is none of the data: hidden, or left by a system that shows directories to people.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
     name.starts_with(b".") || name == b"__MACOSX" || name.eq_ignore_ascii_case(b"Thumbs.db")
@@ -429,6 +504,7 @@ mod tests {
         dir.opened_at = Some(b"a.tar!".to_vec());
         assert_eq!(dir.path_of(1).to_string(), "a.tar!/y.jpg");
         let archive = Archive {
+            listed_at: None,
             prefix_bytes: 6,
             bytes: 10_240,
             version: Version::Mtime(7),

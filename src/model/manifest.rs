@@ -12,6 +12,7 @@ use crate::base::units::{MOST_BYTES, MOST_SAMPLES, are_sane};
 use crate::model::name::check_name;
 use crate::model::recipe::{Names, Recipe};
 use crate::model::record::Remark;
+use crate::model::selection::Derivation;
 use crate::model::version;
 
 /// Where everything lies that readers of the dataset do not need.
@@ -100,6 +101,9 @@ pub(crate) struct Manifest {
     pub samples: u64,
     /// Bytes of all shards.
     pub bytes: u64,
+    /// The dataset that it was made from, if it was made from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived_from: Option<Derivation>,
     /// What labels and fields are called.
     #[serde(flatten)]
     pub names: Names,

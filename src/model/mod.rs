@@ -17,4 +17,5 @@ pub(crate) mod problems;
 pub(crate) mod recipe;
 pub(crate) mod record;
 pub(crate) mod sample;
+pub(crate) mod selection;
 pub(crate) mod version;

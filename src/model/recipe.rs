@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::image::Validate;
 use crate::model::column::Column;
 use crate::model::sample::{Field, SourcePath};
+use crate::model::selection::Selection;
 
 /// The layouts there are, under the names of `--format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +67,8 @@ pub(crate) enum Arrangement {
     Metadata,
     /// Images without classes.
     Flat,
+    /// A published dataset, by its manifest and indexes.
+    Dataset,
 }
 
 /// How tables of metadata are read.
@@ -259,6 +262,9 @@ pub(crate) struct Recipe {
     pub labels: bool,
     /// Whether classes may be without images.
     pub allow_empty: bool,
+    /// Which part of the source is taken.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub select: Selection,
 }
 
 impl Recipe {

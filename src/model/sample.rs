@@ -228,7 +228,9 @@ pub(crate) struct Member {
 /// A file whose content is other files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Archive {
-    /// How much of its members' paths is its own path and the `!` after that; 0 if it is the source itself.
+    /// Where it lies below the source, if its members' paths do not begin with that: those of a list that says where each of them is.
+    pub listed_at: Option<FilePath>,
+    /// How much of its members' paths is its own path and the `!` after that; 0 if it is the source itself, or listed.
     pub prefix_bytes: u16,
     /// Its length.
     pub bytes: u64,
@@ -244,11 +246,18 @@ impl fmt::Display for Version {
             Version::Member(member) => {
                 let Member { archive, extent } = &**member;
                 let Archive {
+                    listed_at,
                     prefix_bytes,
                     bytes,
                     version,
                 } = &**archive;
-                write!(f, "in:{prefix_bytes}:{bytes}:{extent}:{version}")
+                match listed_at {
+                    None => write!(f, "in:{prefix_bytes}:{bytes}:{extent}:{version}"),
+                    Some(path) => {
+                        let path = hex(path.as_bytes());
+                        write!(f, "listed:{path}:{bytes}:{extent}:{version}")
+                    }
+                }
             }
         }
     }
@@ -264,26 +273,34 @@ impl std::str::FromStr for Version {
                 .map(Version::Mtime)
                 .map_err(|_| format!("version `{text}`: not a number of nanoseconds")),
             Some(("etag", tag)) => Ok(Version::ETag(tag.to_owned())),
-            Some(("in", member)) => parse_member(member)
+            Some((place @ ("in" | "listed"), member)) => parse_member(place == "listed", member)
                 .map(|member| Version::Member(Box::new(member)))
                 .ok_or_else(|| format!("version `{text}`: not a place in an archive")),
             _ => Err(format!(
-                "version `{text}`: expected `mtime:NS`, `etag:TAG` or `in:…`"
+                "version `{text}`: expected `mtime:NS`, `etag:TAG`, `in:…` or `listed:…`"
             )),
         }
     }
 }
 
-/// Reads what [`Version`] shows of a member after `in:`. An archive's own version is that of a file, so this ends.
-fn parse_member(text: &str) -> Option<Member> {
+/// Reads what [`Version`] shows of a member after `in:` or `listed:`. An archive's own version is that of a file, so this ends.
+fn parse_member(is_listed: bool, text: &str) -> Option<Member> {
     let mut parts = text.splitn(4, ':');
-    let prefix_bytes = parts.next()?.parse().ok()?;
+    let place = parts.next()?;
+    let (listed_at, prefix_bytes) = match is_listed {
+        true => {
+            let path = SourcePath::new(unhex(place)?);
+            (Some(FilePath::try_from(path).ok()?), 0)
+        }
+        false => (None, place.parse().ok()?),
+    };
     let bytes = parts.next()?.parse().ok()?;
     let extent: Extent = parts.next()?.parse().ok()?;
     let version = parts.next()?;
     let of_a_file = version.starts_with("mtime:") || version.starts_with("etag:");
     let version = of_a_file.then(|| version.parse().ok()).flatten()?;
     let archive = Archive {
+        listed_at,
         prefix_bytes,
         bytes,
         version,
@@ -295,6 +312,14 @@ fn parse_member(text: &str) -> Option<Member> {
 }
 
 impl Version {
+    /// CRC-32 of the content, where a list says it that was made with the file in which it lies.
+    pub(crate) fn listed_crc32(&self) -> Option<u32> {
+        match self {
+            Version::Member(member) if member.archive.listed_at.is_some() => member.extent.crc32,
+            _ => None,
+        }
+    }
+
     /// Memory in bytes that it takes besides its own few words.
     pub(crate) fn heap_bytes(&self) -> u64 {
         match self {
@@ -304,6 +329,8 @@ impl Version {
             Version::Member(member) => {
                 allocated(size_of::<Member>())
                     + allocated(size_of::<Archive>() + 2 * size_of::<usize>())
+                    + (member.archive.listed_at.as_ref())
+                        .map_or(0, |path| allocated(path.0.0.capacity()))
                     + member.archive.version.heap_bytes()
             }
         }
@@ -323,7 +350,7 @@ impl<'de> Deserialize<'de> for Version {
             type Value = Version;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`mtime:NS`, `etag:TAG` or `in:…`")
+                f.write_str("`mtime:NS`, `etag:TAG`, `in:…` or `listed:…`")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Version, E> {
@@ -519,6 +546,7 @@ mod tests {
             "in:10:147897477120:512+11034-stored:mtime:1325376000000000000",
             "in:0:99:0+99-deflate~9ae0daaf:etag:x:y",
             "in:0:99:5000+99-gzip:etag:x",
+            "listed:646174612f782e746172:99:5+9-stored~9ae0daaf:etag:x:y",
         ] {
             assert_eq!(text.parse::<Version>().unwrap().to_string(), text);
         }
@@ -529,6 +557,8 @@ mod tests {
             "in:1:99:0+9-lzma:mtime:1",
             "in:1:99:0+9-stored:in:1:9:0+9-stored:mtime:1",
             "in:1:99:0+9-stored:",
+            "listed:2e2e2f78:99:0+9-stored:mtime:1",
+            "listed:1:99:0+9-stored:mtime:1",
         ] {
             assert!(text.parse::<Version>().is_err(), "{text}");
         }

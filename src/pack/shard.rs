@@ -1,12 +1,13 @@
 //! One shard from its first sample to its commit: packed, compressed, digested, put.
 
-use crate::base::checksum::Digest;
-use crate::base::error::{Error, Result};
+use crate::base::checksum::{Digest, crc_text};
+use crate::base::error::{Error, Kind, Result};
 use crate::base::image::ImageInfo;
 use crate::format::compress::{Compressor, Packed};
 use crate::format::{About, Body, Layout, Out as _, Packer};
 use crate::model::recipe::{Compression, Names, Recipe, filling};
-use crate::model::record::{Remark, SampleRecord, ShardRecord, recorded_label};
+use crate::model::record::{FieldRecord, Remark, SampleRecord, ShardRecord, recorded_label};
+use crate::model::sample::Sample;
 use crate::pack::look::{look, odd};
 use crate::pack::lookahead::{Content, Fetched};
 use crate::pack::policy::{Judgement, Shared};
@@ -123,6 +124,7 @@ impl<'a> ShardPacking<'a> {
         );
         let about = About::of(sample, &self.record.split, image, self.names);
         let placed = self.packer.append(&mut self.out, &about, &mut bodies)?;
+        check_listed(sample, &placed.fields)?;
         self.record.samples.push(SampleRecord {
             key: sample.key.clone(),
             label: recorded_label(sample.label),
@@ -169,4 +171,25 @@ impl<'a> ShardPacking<'a> {
         }
         Ok(Attempt::Made(Box::new(record)))
     }
+}
+
+/// Refuses contents that are not what the list of the dataset says which they were read from. A read compares what it gives; this compares what was
+/// packed, however it was read.
+fn check_listed(sample: &Sample, placed: &[FieldRecord]) -> Result<()> {
+    for field in &sample.fields {
+        let packed = placed.iter().find(|packed| packed.name == field.name);
+        if let (Some(said), Some(packed)) = (field.version.listed_crc32(), packed)
+            && said != packed.crc32
+        {
+            let what = format!(
+                "{}: sample `{}`: crc32 {}, the dataset says {}: run `shardpack verify` there",
+                field.path,
+                sample.key,
+                crc_text(packed.crc32),
+                crc_text(said)
+            );
+            return Err(Error::new(Kind::Damage, what));
+        }
+    }
+    Ok(())
 }

@@ -267,6 +267,7 @@ mod tests {
             generation: 1,
             base: None,
             source: String::new(),
+            derived_from: None,
             stale: 0,
             numbers: Default::default(),
             recipe: Recipe {

@@ -51,5 +51,5 @@ fn divide<'s>(scan: &'s Scan, recipe: &Recipe) -> (Vec<&'s Column>, Vec<&'s Colu
         let name = &column.name;
         !generated.contains(&name.as_str()) && !scan.notes.sidecars.contains_key(name)
     };
-    scan.columns().iter().partition(is_free)
+    scan.columns.iter().partition(is_free)
 }

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::base::error::Result;
 use crate::model::recipe::{Cut, Missing, Recipe};
 use crate::model::sample::Sample;
+use crate::model::selection::Derivation;
 use crate::plan::lines::{set_line, sum_up};
 use crate::plan::select::{Selection, select};
 use crate::source::samples::{Notes, Scan};
@@ -41,6 +42,10 @@ impl Ordered {
             generation: next.generation,
             base: next.base,
             source: self.source,
+            derived_from: self.scan.derived_from.clone().map(|derived| Derivation {
+                selection: self.recipe.select.words(),
+                ..derived
+            }),
             stale: next.stale,
             // A first plan's are those of its shards.
             numbers: match next.generation {

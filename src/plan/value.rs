@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::text::hex;
 use crate::model::name::ObjectName;
 use crate::model::recipe::{Names, Recipe};
+use crate::model::selection::Derivation;
 use crate::plan::worker::Worker;
 
 /// One shard to be made.
@@ -81,6 +82,9 @@ pub(crate) struct Plan {
     /// [`Scan::fingerprint`](crate::source::samples::Scan::fingerprint) of the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
+    /// The dataset that the source is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived_from: Option<Derivation>,
     /// Samples whose files changed or went since they were packed, and that stay as they are.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stale: u64,
@@ -114,6 +118,7 @@ impl Plan {
     pub(crate) fn digest(&self) -> String {
         let mut plan = self.clone();
         plan.source.clear();
+        plan.derived_from = None;
         plan.stale = 0;
         for shard in &mut plan.shards {
             shard.listing.clear();

@@ -256,6 +256,7 @@ fn manifest_of(
         recipe: plan.recipe.clone(),
         samples: splits.iter().map(|split| split.samples).sum(),
         bytes: splits.iter().map(|split| split.bytes).sum(),
+        derived_from: plan.derived_from.clone(),
         names: plan.names.clone(),
         splits,
         indexes: Vec::new(),

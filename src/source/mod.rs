@@ -2,7 +2,9 @@
 //!
 //! In come a listing, the rules to read it by and perhaps a label file; out goes a scan, or a refusal that names every offender.
 
+pub(crate) mod choose;
 mod contradictions;
+pub(crate) mod dataset;
 pub(crate) mod dirs;
 mod doubts;
 mod groups;

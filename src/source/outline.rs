@@ -28,6 +28,9 @@ pub(crate) struct Outline {
     /// What becomes of the columns of tables of metadata; empty where none are columns of shards.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) columns: String,
+    /// What was chosen of it, step by step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) chosen: Vec<String>,
     /// Number of classes.
     pub(crate) classes: u64,
     /// Name of the first and of the last class, by label.
@@ -63,6 +66,7 @@ impl Outline {
             layout,
             labels,
             columns: String::new(),
+            chosen: Vec::new(),
             classes: scan.classes.len() as u64,
             first_and_last: ends.into_iter().flatten().cloned().collect(),
             smallest: (0..sizes.len()).min_by_key(|&label| sizes[label]).map(part),
@@ -117,6 +121,8 @@ impl Outline {
         if !self.columns.is_empty() {
             lines.push(("columns", self.columns.clone()));
         }
+        let chosen = self.chosen.iter();
+        lines.extend(chosen.map(|step| ("chosen", step.clone())));
         lines.push(("classes", self.classes_text()));
         lines.push(("splits", self.splits_text()));
         if !self.left_out.is_empty() {

@@ -11,10 +11,11 @@ use crate::base::text::hex;
 use crate::base::units::count_text;
 use crate::model::column::Column;
 use crate::model::listing::Dir;
-use crate::model::record::known_label;
+use crate::model::record::{NO_LABEL, known_label};
 use crate::model::sample::{
     Field, FilePath, Sample, SourcePath, Version, is_plain, key, sidecar_field, split_extension,
 };
+use crate::model::selection::Derivation;
 use crate::source::metadata::{Row, Rows};
 
 /// Entries that one thread describes before the next takes some.
@@ -68,6 +69,12 @@ pub(crate) struct Scan {
     pub splits: Vec<String>,
     /// What tables say of the images, if there are such.
     pub(super) metadata: Option<Arc<Rows>>,
+    /// The columns of tables besides class and image, sorted by name; none if there are no tables.
+    pub columns: Vec<Column>,
+    /// The dataset that the source is, if it is one.
+    pub derived_from: Option<Derivation>,
+    /// What the source itself says that classes are called for people, by name.
+    pub texts: BTreeMap<String, String>,
     /// The samples, grouped by directory until planning orders them.
     pub entries: Vec<Entry>,
     /// What else was seen.
@@ -77,6 +84,32 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// No samples yet, of these directories, splits and classes.
+    pub(super) fn empty(dirs: Vec<Dir>, splits: Vec<String>, classes: Vec<String>) -> Self {
+        Self {
+            dirs,
+            splits,
+            metadata: None,
+            columns: Vec::new(),
+            derived_from: None,
+            texts: BTreeMap::new(),
+            entries: Vec::new(),
+            notes: Notes::default(),
+            class_sizes: vec![0; classes.len()],
+            classes,
+        }
+    }
+
+    /// Counts the samples of each class anew.
+    pub(super) fn count_classes(&mut self) {
+        self.class_sizes = vec![0; self.classes.len()];
+        for entry in &self.entries {
+            if let Some(size) = self.class_sizes.get_mut(entry.label as usize) {
+                *size += 1;
+            }
+        }
+    }
+
     /// The sample of an entry.
     pub(crate) fn sample(&self, entry: &Entry) -> Sample {
         let dir = &self.dirs[entry.dir as usize];
@@ -106,17 +139,10 @@ impl Scan {
         }
     }
 
-    /// The columns of tables besides class and image, sorted by name; none if there are no tables.
-    pub(crate) fn columns(&self) -> &[Column] {
-        self.metadata.as_ref().map_or(&[], |rows| &rows.columns)
-    }
-
     /// What tables say of the image of an entry; nothing if there are none.
     fn row(&self, entry: &Entry) -> Option<&Row> {
         let rows = self.metadata.as_ref()?;
-        let dir = &self.dirs[entry.dir as usize];
-        let mut files = entry.first as usize..entry.first as usize + usize::from(entry.count);
-        let image = files.find(|&i| is_image(dir.file(i).name))?;
+        let (dir, image) = self.image(entry)?;
         rows.find(SourcePath::join(&dir.path, dir.file(image).name).as_bytes())
     }
 
@@ -134,6 +160,91 @@ impl Scan {
             version: Version::ETag(hex(&Sha256::digest(content)[..8])),
             content: Some(content.into()),
         })
+    }
+
+    /// The number of the image of an entry in its directory.
+    fn image(&self, entry: &Entry) -> Option<(&Dir, usize)> {
+        let dir = &self.dirs[entry.dir as usize];
+        let mut files = entry.first as usize..entry.first as usize + usize::from(entry.count);
+        Some((dir, files.find(|&i| is_image(dir.file(i).name))?))
+    }
+
+    /// Length of the image of an entry, in bytes.
+    pub(super) fn image_bytes(&self, entry: &Entry) -> Option<u64> {
+        let (dir, image) = self.image(entry)?;
+        Some(dir.file(image).size)
+    }
+
+    /// Width and height of the image of an entry, where the list says them in which it was found.
+    pub(super) fn listed_sides(&self, entry: &Entry) -> Option<(u32, u32)> {
+        let (dir, image) = self.image(entry)?;
+        dir.listed_sides(image)
+    }
+
+    /// Keeps the samples that `keep` says.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Self, &Entry) -> bool) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.retain(|entry| keep(self, entry));
+        self.entries = entries;
+    }
+
+    /// Numbers the classes that have samples from 0, in their order, and forgets the others.
+    pub(super) fn relabel(&mut self) {
+        let mut numbers = vec![NO_LABEL; self.classes.len()];
+        let mut classes = Vec::new();
+        for (label, class) in self.classes.iter().enumerate() {
+            if self.class_sizes[label] > 0 {
+                numbers[label] = classes.len() as u32;
+                classes.push(class.clone());
+            }
+        }
+        for entry in &mut self.entries {
+            if let Some(number) = numbers.get(entry.label as usize) {
+                entry.label = *number;
+            }
+        }
+        self.classes = classes;
+        self.count_classes();
+    }
+
+    /// Gives each entry the split of the part that it is in; `names` are those of the parts.
+    pub(super) fn split_anew(&mut self, names: &[String], parts: &[usize]) {
+        self.splits = names.to_vec();
+        for (entry, part) in self.entries.iter_mut().zip(parts) {
+            entry.split = *part as u16;
+        }
+        self.drop_splits();
+    }
+
+    /// Sorts the splits, and forgets those that have no samples.
+    pub(super) fn drop_splits(&mut self) {
+        let mut sizes = vec![0u64; self.splits.len()];
+        for entry in &self.entries {
+            sizes[usize::from(entry.split)] += 1;
+        }
+        let mut left: Vec<usize> = (0..sizes.len()).filter(|&split| sizes[split] > 0).collect();
+        left.sort_by(|&a, &b| self.splits[a].cmp(&self.splits[b]));
+        for (number, &split) in left.iter().enumerate() {
+            sizes[split] = number as u64;
+        }
+        for entry in &mut self.entries {
+            entry.split = sizes[usize::from(entry.split)] as u16;
+        }
+        self.splits = left
+            .iter()
+            .map(|&split| self.splits[split].clone())
+            .collect();
+    }
+
+    /// Counts anew how many samples have which sidecar fields.
+    pub(super) fn count_sidecars(&mut self) {
+        let mut sidecars = BTreeMap::new();
+        for entry in &self.entries {
+            for field in self.sample(entry).fields.iter().skip(1) {
+                *sidecars.entry(field.name.clone()).or_default() += 1;
+            }
+        }
+        self.notes.sidecars = sidecars;
     }
 
     /// The key of an entry.

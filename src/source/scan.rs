@@ -9,22 +9,11 @@ use crate::source::rules::excluded;
 use crate::source::scanner::Scanner;
 
 use crate::source::rules::Rules;
-use crate::source::samples::{Notes, Scan};
+use crate::source::samples::Scan;
 
 /// Reads a listing by the rules, or refuses it with every offender named.
 pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan> {
-    let mut scanner = Scanner {
-        rules,
-        source,
-        problems: listing.problems,
-        notes: Notes {
-            hidden: listing.hidden,
-            left_out: rules.left_out_before,
-            ..Notes::default()
-        },
-        unread: Vec::new(),
-        rows_seen: Vec::new(),
-    };
+    let mut scanner = Scanner::new(rules, source, listing.problems, listing.hidden);
     // An unreadable or looping place that was to be left out is none of our business.
     scanner
         .problems
@@ -34,14 +23,14 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
     let mut splits = scanner.splits(&dirs)?;
     let places = scanner.places(&dirs, &splits)?;
     let classes = scanner.classes(&dirs, &places, &mut splits)?;
+    let names = splits.iter().map(|split| split.name.clone()).collect();
     let mut scan = Scan {
-        dirs,
-        splits: splits.iter().map(|split| split.name.clone()).collect(),
-        entries: Vec::new(),
-        notes: Notes::default(),
-        class_sizes: vec![0; classes.names.len()],
-        classes: classes.names.clone(),
+        columns: rules
+            .metadata
+            .as_ref()
+            .map_or_else(Vec::new, |rows| rows.columns.clone()),
         metadata: rules.metadata.clone(),
+        ..Scan::empty(dirs, names, classes.names.clone())
     };
     for (index, place) in places.iter().enumerate() {
         if let Some(place) = place {
@@ -51,12 +40,13 @@ pub(crate) fn scan(listing: Listing, rules: &Rules, source: &str) -> Result<Scan
     scanner.label_by_position(&mut scan, &splits, &classes);
     scanner.unused_labels(&scan, &splits);
     scanner.rows_without_images();
-    for entry in &scan.entries {
-        if let Some(size) = scan.class_sizes.get_mut(entry.label as usize) {
-            *size += 1;
-        }
-    }
     scanner.doubt_labels(&scan, &splits, &classes)?;
+    finish(scanner, scan)
+}
+
+/// The scan with what was seen besides its samples, or the refusal of a source with problems.
+pub(super) fn finish(mut scanner: Scanner<'_>, mut scan: Scan) -> Result<Scan> {
+    scan.count_classes();
     scan.notes = std::mem::take(&mut scanner.notes);
     scanner.refuse(&scan)?;
     scan.entries.shrink_to_fit();

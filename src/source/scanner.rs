@@ -28,6 +28,29 @@ pub(super) struct Scanner<'a> {
     pub(super) rows_seen: Vec<bool>,
 }
 
+impl<'a> Scanner<'a> {
+    /// One that has these problems already, and so many hidden files.
+    pub(super) fn new(
+        rules: &'a Rules,
+        source: &'a str,
+        problems: Vec<Problem>,
+        hidden: u64,
+    ) -> Self {
+        Self {
+            rules,
+            source,
+            problems,
+            notes: Notes {
+                hidden,
+                left_out: rules.left_out_before,
+                ..Notes::default()
+            },
+            unread: Vec::new(),
+            rows_seen: Vec::new(),
+        }
+    }
+}
+
 impl Scanner<'_> {
     /// Adds a reason to refuse the source.
     pub(super) fn problem(

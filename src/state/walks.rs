@@ -3,21 +3,23 @@
 //! No part of the plan: it says nothing that the source does not say too. So it is never damage if it is missing or cannot be read.
 
 use crate::base::error::Result;
-use crate::model::listing::Listing;
+use crate::model::recipe::Arrangement;
+use crate::source::dataset::{Listed, list};
 use crate::state::names::walks_name;
 use crate::store::{Sink, Source};
 
-/// Lists a source of which the plan of this id was made, if there is one: what was found then in archives that did not change is taken from there.
+/// Lists a source, arranged as the user says if he does, of which the plan of this id was made, if there is one: what was found then in archives that did not change is taken from there.
 pub(crate) fn list_again(
     sink: &dyn Sink,
     id: Option<&str>,
     source: &dyn Source,
-) -> Result<Listing> {
+    layout: Option<Arrangement>,
+) -> Result<Listed> {
     let walks = || match id {
         Some(id) => Ok(sink.get(&walks_name(id))?.unwrap_or_default().into()),
         None => Ok(Vec::new()),
     };
-    source.list_again(&walks)
+    list(source, layout, || source.list_again(&walks))
 }
 
 /// Keeps what the source found when it was listed last, beside the plan of this id. Only time is lost where that fails.

@@ -30,7 +30,7 @@ use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
 use crate::store::contents::WithContents;
 
-pub(crate) use archive::{LeftOut, counted_directory};
+pub(crate) use archive::{LeftOut, counted_directory, unpacks_in_memory};
 pub use options::S3Options;
 pub(crate) use parallel::at_once;
 pub(crate) use ranges::{PIECE_BYTES, Ranges, in_pieces};

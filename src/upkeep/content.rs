@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use crate::base::checksum::{Scanner, crc_text};
 use crate::base::error::{Error, Kind, Result};
 use crate::format::compress::unpack;
-use crate::format::holds_image;
 use crate::model::manifest::ShardEntry;
 use crate::model::recipe::Compression;
 use crate::model::record::{FieldRecord, SampleRecord};
@@ -15,7 +14,7 @@ use crate::store::{Ranges, Sink};
 pub(crate) fn pick<'a>(row: &'a SampleRecord, name: Option<&str>) -> Result<&'a FieldRecord> {
     let wanted = |field: &&FieldRecord| match name {
         Some(name) => field.name == name,
-        None => holds_image(field),
+        None => field.holds_image(),
     };
     row.fields.iter().find(wanted).ok_or_else(|| {
         let names: Vec<_> = row.fields.iter().map(|field| field.name.as_str()).collect();

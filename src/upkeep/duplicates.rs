@@ -9,7 +9,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, Result};
 use crate::base::units::bytes_text;
-use crate::format::holds_image;
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 use crate::state::published::require_index;
 use crate::store::at_once;
@@ -64,7 +63,7 @@ impl Prints {
 
     /// Adds the sample with these fields; one without an image is passed over.
     pub(crate) fn add(&mut self, fields: &[FieldRecord], place: Place) {
-        if let Some(image) = fields.iter().find(|field| holds_image(field)) {
+        if let Some(image) = fields.iter().find(|field| field.holds_image()) {
             self.0.push(Print {
                 length: image.length,
                 crc32: image.crc32,

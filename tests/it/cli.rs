@@ -35,7 +35,7 @@ fn flags_that_mean_nothing_are_refused_with_a_remedy() {
             &["--max-skipped", "3"],
             &["--max-skipped", "add `--on-error skip`"],
         ),
-        (&["--split", "train"], &["--split `train`", "NAME=SUBPATH"]),
+        (&["--split", "a/b"], &["--split `a/b`", "NAME=SUBPATH"]),
         (
             &["--split", "a-b=x"],
             &["--split `a-b=x`", "letters, digits"],

@@ -86,5 +86,7 @@ mod mislabelled;
 mod memory;
 // The examples of README.md and docs/.
 mod docs;
+// Datasets as sources, and parts of sources.
+mod derived;
 // Images that are there several times.
 mod duplicates;

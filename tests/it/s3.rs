@@ -350,10 +350,14 @@ fn faults(server: &Server, seed: u64) {
         Kind::ResetBefore,
         Kind::LostReply,
         Kind::StatusAfter(500, "InternalError"),
-        Kind::Status(400, "RequestTimeout"),
     ];
     for (i, kind) in kinds.into_iter().enumerate() {
         server.fault(Fault::new(kind).chance(0.03, seed * 100 + i as u64));
+    }
+    // That a body came too slowly is said of requests that have one.
+    for (i, operation) in ["PutObject", "UploadPart"].into_iter().enumerate() {
+        let fault = Fault::new(Kind::Status(400, "RequestTimeout")).on(operation);
+        server.fault(fault.chance(0.03, seed * 100 + 40 + i as u64));
     }
     let bodies = [
         Kind::ResetMidBody(700),

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::base::units::parse_bytes;
 
+use super::choosing::SelectArgs;
 use super::values::*;
 
 /// What a dataset is called where nobody says it.
@@ -118,9 +119,9 @@ pub(crate) struct RecipeArgs {
     /// How SRC is arranged
     #[arg(long, value_enum, default_value_t = Layout::Auto, env = "SHARDPACK_LAYOUT", help_heading = "Input")]
     pub(crate) layout: Layout,
-    /// A split and its place below SRC; repeat for more
+    /// A split and its place in SRC, or NAME to take it
     ///
-    /// A directory or an archive. [default: directories named train, val, test …]
+    /// A place is a directory or an archive; repeat for more. [default: directories named train, val, test …]
     #[arg(
         long,
         value_name = "NAME=SUBPATH",
@@ -203,6 +204,8 @@ pub(crate) struct RecipeArgs {
     /// How closely to look at each image: not, at its header and end, or decode it
     #[arg(long, value_enum, default_value_t = Validate::Header, env = "SHARDPACK_VALIDATE", help_heading = "Damaged samples")]
     pub(crate) validate: Validate,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
 }
 
 /// What happens to damaged samples.

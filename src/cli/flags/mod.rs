@@ -1,5 +1,6 @@
 //! What the user types: every flag with its help and its environment twin. No flag is judged here, see [`crate::cli::settings`].
 
+mod choosing;
 mod groups;
 mod help;
 mod mistakes;
@@ -13,6 +14,7 @@ use std::sync::LazyLock;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
+pub(crate) use choosing::*;
 pub(crate) use groups::*;
 pub(crate) use mistakes::Typed;
 pub(crate) use papers::*;

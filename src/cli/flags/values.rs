@@ -42,6 +42,8 @@ pub(crate) enum Layout {
     Metadata,
     /// Images without classes
     Flat,
+    /// A published dataset: its manifest and indexes say what is in it
+    Dataset,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

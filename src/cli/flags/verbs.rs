@@ -12,7 +12,7 @@ use super::values::*;
 /// Where the images are, and where the dataset goes.
 #[derive(Debug, Args)]
 pub(crate) struct PlacesArgs {
-    /// Images: a directory, s3://BUCKET/PREFIX, or an archive (.tar, .zip)
+    /// Images or a dataset: a directory, s3://BUCKET/PREFIX or archive
     ///
     /// With one directory per class, or splits of such; archives in it count as directories.
     #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]

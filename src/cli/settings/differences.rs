@@ -82,6 +82,7 @@ fn options(recipe: &Recipe) -> Vec<(&'static str, String)> {
         exclude,
         labels,
         allow_empty,
+        select,
     } = recipe;
     let column = |column: &Option<String>| column.clone().unwrap_or_else(|| "none".to_owned());
     let splits: Vec<String> = splits
@@ -91,7 +92,7 @@ fn options(recipe: &Recipe) -> Vec<(&'static str, String)> {
     let seekable = matches!(compress, Compression::Zstd { seekable: true, .. });
     let rows = if *skip_missing { "skip" } else { "fail" };
     let file = if *labels { "a file" } else { "none" };
-    vec![
+    let mut options = vec![
         ("--format", word(format)),
         ("--schema", word(schema)),
         ("--label-base", label_base.to_string()),
@@ -114,7 +115,18 @@ fn options(recipe: &Recipe) -> Vec<(&'static str, String)> {
         ("--missing-fields", word(missing)),
         ("--allow-empty", on(*allow_empty)),
         ("--validate", word(validate)),
-    ]
+    ];
+    let said = |said: String| {
+        if said.is_empty() {
+            "none".to_owned()
+        } else {
+            said
+        }
+    };
+    // A name after `--split` and a place after it are told as two.
+    let chosen = select.flags().into_iter();
+    options.extend(chosen.map(|(flag, text)| (flag, said(text))));
+    options
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 //!
 //! What was typed ([`flags`](crate::cli::flags)) comes in, values that no stage has to doubt go out.
 
+mod choosing;
 mod differences;
 mod estimate;
+mod given;
 mod listing;
 mod planning;
 mod recipe;

@@ -1,22 +1,24 @@
 //! What to plan: the source, the destination, and the files that say more of the images.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
+use super::choosing::read_files;
 use super::estimate::{Estimate, estimate};
-use super::recipe::{NO_LABELS, given, recipe, rules_of};
-use crate::base::error::{Error, Kind, Result};
-use crate::base::text::show;
+use super::given::{given, read};
+use super::recipe::{NO_LABELS, recipe, rules_of};
+use crate::base::error::{Error, Result};
 use crate::base::units::parse_share;
 use crate::cli::flags as cli;
 use crate::grow::options::Growth;
 use crate::grow::options::OnChange;
 use crate::grow::removals::AllowedRemovals;
 use crate::model::recipe::{Arrangement, MetadataColumns, Recipe};
+use crate::source::choose::keys::Keys;
 use crate::source::labels::Labels;
 use crate::source::labels::columns::Columns;
 use crate::source::layouts::known_texts;
 use crate::source::rules::Rules;
+use crate::source::samples::Scan;
 
 /// What to plan, checked.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub(crate) struct Planning {
     pub files: Files,
     /// What a dry run says more.
     pub(crate) estimate: Estimate,
+    /// The keys that the recipe's selection lists.
+    pub(crate) keys: Option<Keys>,
     /// How the user says the source is arranged; `None` for what is recognised.
     pub(crate) layout: Option<Arrangement>,
 }
@@ -61,14 +65,6 @@ pub(crate) fn columns(file: Option<&String>, label: Option<&String>) -> Columns 
     }
 }
 
-/// The content of a file that a flag names, and its name for messages.
-fn read(path: &OsString) -> Result<(String, Vec<u8>)> {
-    let name = show(path.as_bytes());
-    let text = std::fs::read(path)
-        .map_err(|error| Error::named(Kind::Source, &name, error, "give a readable file"))?;
-    Ok((name, text))
-}
-
 impl Planning {
     /// The same for a source that was recognised to be arranged so.
     pub(crate) fn arranged(&self, layout: Arrangement) -> Self {
@@ -89,6 +85,7 @@ impl Planning {
             growth: Growth::default(),
             files: Files::default(),
             estimate: Estimate::default(),
+            keys: None,
             // What is in a recipe was recognised, or typed.
             layout: Some(recipe.layout),
             recipe,
@@ -96,9 +93,10 @@ impl Planning {
     }
 
     /// What these classes are called for people; empty when nobody said.
-    pub(crate) fn class_texts(&self, classes: &[String]) -> Result<Vec<String>> {
+    pub(crate) fn class_texts(&self, scan: &Scan) -> Result<Vec<String>> {
+        let classes = &scan.classes;
         match &self.files.class_names {
-            None => Ok(known_texts(self.recipe.layout, classes)),
+            None => Ok(known_texts(self.recipe.layout, scan)),
             Some(path) => {
                 let (name, text) = read(path)?;
                 class_texts(&name, &text, classes)
@@ -107,12 +105,9 @@ impl Planning {
     }
 
     /// The same where the first classes are called `before` already: one that the file does not name stays so.
-    pub(crate) fn class_texts_after(
-        &self,
-        classes: &[String],
-        before: &[String],
-    ) -> Result<Vec<String>> {
-        let mut known = known_texts(self.recipe.layout, classes);
+    pub(crate) fn class_texts_after(&self, scan: &Scan, before: &[String]) -> Result<Vec<String>> {
+        let classes = &scan.classes;
+        let mut known = known_texts(self.recipe.layout, scan);
         if self.files.class_names.is_none() && !known.is_empty() {
             let kept = before.len().min(known.len());
             known[..kept].clone_from_slice(&before[..kept]);
@@ -202,8 +197,10 @@ pub(crate) fn planning(
     on_error: cli::OnError,
     growth: &cli::GrowthArgs,
     dry: &cli::DryRunArgs,
+    memory: u64,
 ) -> Result<Planning> {
-    let recipe = recipe(args)?;
+    let mut recipe = recipe(args)?;
+    let keys = read_files(&args.select, &mut recipe.select, memory)?;
     Ok(Planning {
         keep_faulty: on_error == cli::OnError::Skip,
         growth: Growth {
@@ -228,6 +225,7 @@ pub(crate) fn planning(
             (cli::Layout::Auto, Arrangement::ImageFolder) => None,
             (_, layout) => Some(layout),
         },
+        keys,
         estimate: estimate(dry.price.as_deref(), dry.probe, dry.dry_run)?,
         ..Planning::new(source, destination, recipe)
     })

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::choosing::{is_split_name, named_and_placed, selection};
+use super::given::given;
 use super::verbs::index_names;
 use crate::base::error::{Error, Result};
 use crate::base::image::Validate;
@@ -155,12 +157,6 @@ fn features(args: &cli::RecipeArgs) -> Result<(Schema, u32)> {
     }
 }
 
-/// What was said several times or with commas; an empty environment twin says nothing.
-pub(super) fn given(texts: &[String]) -> Vec<String> {
-    let texts = texts.iter().filter(|text| !text.is_empty());
-    texts.cloned().collect()
-}
-
 pub(super) fn globs(flag: &str, patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -197,7 +193,7 @@ pub(crate) fn named_splits(given: &[OsString]) -> Result<Splits> {
             .ok_or_else(|| bad("no `=`"))?;
         let (name, path) = text.as_bytes().split_at(equals);
         let name = std::str::from_utf8(name).unwrap_or_default().to_owned();
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        if !is_split_name(name.as_bytes()) {
             return Err(bad("the name must be letters, digits and `_`"));
         }
         let parts: Vec<&[u8]> = path[1..]
@@ -261,6 +257,7 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
         cli::Layout::Kaggle => ("kaggle", Arrangement::Kaggle),
         cli::Layout::Metadata => ("metadata", Arrangement::Metadata),
         cli::Layout::Flat => ("flat", Arrangement::Flat),
+        cli::Layout::Dataset => ("dataset", Arrangement::Dataset),
     };
     let refused = |flag: &str, why: &str| {
         Err(Error::usage(format!(
@@ -282,6 +279,9 @@ fn arrangement(args: &cli::RecipeArgs) -> Result<Arrangement> {
             if no_labels =>
         {
             refused("--labels none", "because it may have labels")
+        }
+        Arrangement::Dataset if args.labels.is_some() => {
+            refused("--labels", "because a published dataset has its labels")
         }
         Arrangement::Metadata if has_labels => {
             refused("--labels", "because its tables have the labels")
@@ -375,6 +375,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
         );
     }
     let (schema, label_base) = features(args)?;
+    let (named, placed) = named_and_placed(&args.split)?;
     let recipe = Recipe {
         name: args.name.clone(),
         format: match args.format {
@@ -407,7 +408,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
         },
         layout: arrangement(args)?,
         metadata: metadata_columns(args),
-        splits: named_splits(&args.split)?,
+        splits: named_splits(&placed)?,
         include: given(&args.include),
         exclude: given(&args.exclude),
         labels: args
@@ -415,6 +416,7 @@ pub(super) fn recipe(args: &cli::RecipeArgs) -> Result<Recipe> {
             .as_ref()
             .is_some_and(|labels| labels != NO_LABELS),
         allow_empty: args.allow_empty,
+        select: selection(&args.select, named)?,
     };
     check_recipe(&recipe)?;
     Ok(recipe)

@@ -17,6 +17,7 @@ use crate::plan::order::Ordered;
 use crate::plan::value::Plan;
 use crate::publish::commit::newest_snapshot;
 use crate::publish::readers::check_planned_names;
+use crate::source::choose::Choice;
 use crate::source::layouts::{Recognised, scan_as};
 use crate::source::outline::Outline;
 use crate::source::rules::Rules;
@@ -83,22 +84,37 @@ pub(super) fn decide(
     // Before the source is listed: who claims the next generation has seen it later than the one before.
     let destination = Destination::look(sink)?;
     let newest = destination.newest.as_ref().map(|newest| newest.id.clone());
-    let listing = walks::list_again(sink, newest.as_deref(), source);
-    let listing = listing.map_err(|error| if_gone(error, sink, &planning.source))?;
+    let listed = walks::list_again(sink, newest.as_deref(), source, planning.layout);
+    let listed = listed.map_err(|error| if_gone(error, sink, &planning.source))?;
     running.stop.check()?;
     running.counters.begin("plan", 0, 0, 0);
     let labels = rules.labels.as_ref().map(|labels| labels.taken_text());
-    let (scan, Recognised { layout, said }) =
-        scan_as(listing, rules, planning.layout, source, &planning.source)?;
+    let (mut scan, Recognised { layout, said }) =
+        scan_as(listed, rules, planning.layout, source, &planning.source)?;
+    if planning.recipe.select.keys.is_some() && planning.keys.is_none() {
+        return Err(Error::usage(format!(
+            "{sink} was made with `--keys FILE`, and only that says which samples it may have: use `convert` with the same file"
+        )));
+    }
+    let choice = Choice {
+        selection: &planning.recipe.select,
+        keys: planning.keys.as_ref(),
+        seed: planning.recipe.seed,
+        source,
+        problems: &running.problems,
+        stop: &running.stop,
+    };
+    let chosen = choice.make(&mut scan)?;
     let outline = Outline {
         columns: columns::said(&scan, &planning.recipe),
+        chosen,
         ..Outline::of(&scan, said, labels.unwrap_or_default())
     };
     if !dry_run {
         tell_outline(&outline);
     }
     let planning = &planning.arranged(layout);
-    let texts = planning.class_texts(&scan.classes)?;
+    let texts = planning.class_texts(&scan)?;
     let comparison = Comparison {
         planning,
         sink,
@@ -189,7 +205,7 @@ impl Comparison<'_> {
         let goes_on = !unchanged && newest.plan.recipe == *recipe;
         if goes_on {
             self.scan.number_like(&newest.plan.names.classes);
-            self.texts = self.planning.class_texts(&self.scan.classes)?;
+            self.texts = self.planning.class_texts(&self.scan)?;
         }
         let ordered = self.ordered()?;
         if goes_on && still_holds(sink, &newest, &ordered, memory, reading, stop)? {
@@ -229,7 +245,7 @@ impl Comparison<'_> {
             manifest = newest_snapshot(sink, self.memory)?.unwrap_or(manifest);
         }
         let new_classes = self.scan.number_like(&manifest.names.classes);
-        self.texts = planning.class_texts_after(&self.scan.classes, &manifest.names.texts)?;
+        self.texts = planning.class_texts_after(&self.scan, &manifest.names.texts)?;
         let ordered = self.ordered()?;
         let plan = &newest.plan;
         let goes_on = plan.goes_on_from(&manifest.plan) && plan.recipe == *recipe;

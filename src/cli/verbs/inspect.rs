@@ -88,6 +88,17 @@ fn write_manifest(out: &mut String, manifest: &Manifest, destination: &str) -> s
         ""
     };
     writeln!(out, "classes   {}{more}", named.join(", "))?;
+    if let Some(derived) = &manifest.derived_from {
+        let what = match derived.selection.as_str() {
+            "" => "all of it",
+            selection => selection,
+        };
+        writeln!(
+            out,
+            "from      dataset `{}`, manifest {}: {what}",
+            derived.name, derived.manifest
+        )?;
+    }
     if !manifest.skipped.is_empty() {
         writeln!(
             out,
@@ -185,6 +196,7 @@ pub(super) fn row_json(
             })
         })
         .collect();
+    let image = row.image().filter(|_| shard.unpacked_bytes.is_none());
     serde_json::json!({
         "key": row.key,
         "shard": shard.name,
@@ -196,6 +208,9 @@ pub(super) fn row_json(
         "format": row.image.map(|image| image.format.name()),
         "width": row.image.map(|image| image.width),
         "height": row.image.map(|image| image.height),
+        "image_offset": image.map(|image| image.offset),
+        "image_length": image.map(|image| image.length),
+        "image_crc32": image.map(|image| crc_text(image.crc32)),
         "fields": fields,
         "frame": row.frame.map(|frame| serde_json::json!({
             "offset": frame.offset,

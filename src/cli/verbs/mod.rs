@@ -106,6 +106,7 @@ fn convert(args: &flags::ConvertArgs, running: &Running) -> Result<Summary> {
         args.policy.on_error,
         &args.growth,
         &args.dry,
+        running.memory,
     )?;
     let policy = settings::policy(&args.policy)?;
     let fan_out = settings::fan_out(&args.worker)?;
@@ -120,6 +121,7 @@ fn plan(args: &flags::ConvertPlanArgs, running: &Running) -> Result<Summary> {
         args.on_error,
         &args.growth,
         &args.dry,
+        running.memory,
     )?;
     plan::run(
         &planning,

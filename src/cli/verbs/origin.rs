@@ -1,9 +1,12 @@
 //! The source that a destination was or is to be made from.
 
 use crate::base::error::{Error, Result, unless_damaged};
+use crate::base::signal::Stop;
 use crate::cli::settings::{Planning, Running, left_out, rules_of};
-use crate::model::listing::Listing;
+use crate::model::problems::Problems;
 use crate::model::recipe::Recipe;
+use crate::source::choose::Choice;
+use crate::source::dataset::{Listed, list};
 use crate::source::layouts::scan_as;
 use crate::source::samples::Scan;
 use crate::state::claims::{claimed, generations};
@@ -41,21 +44,36 @@ pub(super) fn open_for(
 }
 
 /// Lists a source that the destination was made from.
-pub(super) fn list_again(sink: &dyn Sink, source: &dyn Source) -> Result<Listing> {
+pub(super) fn list_again(sink: &dyn Sink, source: &dyn Source, recipe: &Recipe) -> Result<Listed> {
     let id = unless_damaged(claimed(sink))?.flatten();
-    walks::list_again(sink, id.as_deref(), source)
+    walks::list_again(sink, id.as_deref(), source, Some(recipe.layout))
+}
+
+/// The samples of a source by this recipe, listed once more.
+pub(super) fn rescan(recipe: &Recipe, source: &dyn Source, memory: u64) -> Result<Scan> {
+    let listed = list(source, Some(recipe.layout), || source.list())?;
+    scan_again(listed, recipe, source, memory)
 }
 
 /// The samples of a source that a dataset was made from by this recipe: for comparing files.
 pub(super) fn scan_again(
-    listing: Listing,
+    listed: Listed,
     recipe: &Recipe,
     source: &dyn Source,
     memory: u64,
 ) -> Result<Scan> {
     let rules = rules_of(recipe, memory)?;
     let (layout, name) = (Some(recipe.layout), source.to_string());
-    let (scan, _) = scan_as(listing, rules, layout, source, &name)?;
+    let (mut scan, _) = scan_as(listed, rules, layout, source, &name)?;
+    let choice = Choice {
+        selection: &recipe.select,
+        keys: None,
+        seed: recipe.seed,
+        source,
+        problems: &Problems::default(),
+        stop: &Stop::default(),
+    };
+    choice.make(&mut scan)?;
     Ok(scan)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::next;
-use super::origin::{list_again, open_for, planned_source, scan_again};
+use super::origin::{list_again, open_for, planned_source, rescan};
 use super::summary::Summary;
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::text::quoted;
@@ -91,7 +91,7 @@ pub(crate) fn repair(
     let files = SourceFiles::new(
         || {
             let source = open_source(sink, source, &manifest.recipe, running)?;
-            let listing = list_again(sink, source.as_ref())?;
+            let listing = list_again(sink, source.as_ref(), &manifest.recipe)?.into_listing();
             Ok((source, listing))
         },
         |source| in_tables(source, &manifest, running.memory),
@@ -173,7 +173,7 @@ fn repair_lists(
             ));
         }
         let (source, _) = files.get()?;
-        let mut scan = scan_again(source.list()?, &manifest.recipe, source, memory)?;
+        let mut scan = rescan(&manifest.recipe, source, memory)?;
         scan.number_like(&manifest.names.classes);
         Ok(scan)
     };
@@ -191,7 +191,7 @@ fn in_tables(source: &dyn Source, manifest: &Manifest, memory: u64) -> Result<Ve
     if manifest.recipe.layout != Arrangement::Metadata {
         return Ok(Vec::new());
     }
-    let scan = scan_again(source.list()?, &manifest.recipe, source, memory)?;
+    let scan = rescan(&manifest.recipe, source, memory)?;
     let samples = scan.entries.iter().map(|entry| scan.sample(entry));
     let fields = samples.flat_map(|sample| sample.fields);
     Ok(fields.filter(|field| field.content.is_some()).collect())
@@ -297,7 +297,7 @@ fn replanned(
     manifest: &Manifest,
     memory: u64,
 ) -> Result<Stored> {
-    let scan = scan_again(source.list()?, &manifest.recipe, source, memory)?;
+    let scan = rescan(&manifest.recipe, source, memory)?;
     let texts = manifest.names.texts.clone();
     let draft = Draft::new(scan, manifest.recipe.clone(), texts)?;
     if draft.digest != manifest.plan {

@@ -204,7 +204,7 @@ pub(crate) fn verify(
         (Some(source), Some(manifest)) => {
             running.counters.begin("scan", 0, 0, 0);
             let (recipe, source) = (&manifest.recipe, source.as_ref());
-            let listing = list_again(sink.as_ref(), source)?;
+            let listing = list_again(sink.as_ref(), source, recipe)?;
             Some(scan_again(listing, recipe, source, running.memory)?)
         }
         _ => None,

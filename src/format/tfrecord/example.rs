@@ -141,10 +141,3 @@ impl TfRecord {
         }
     }
 }
-
-/// Whether a feature of this name holds the image, in either schema.
-pub(crate) fn is_image(name: &str) -> bool {
-    [Schema::Imagenet, Schema::Tfds]
-        .iter()
-        .any(|schema| schema.features().0 == name)
-}

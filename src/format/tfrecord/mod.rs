@@ -21,7 +21,6 @@ use crate::model::limits::Limits;
 use crate::model::recipe::{Names, Schema};
 
 pub(super) use crate::format::tfrecord::example::TfRecord;
-pub(crate) use crate::format::tfrecord::example::is_image;
 pub(crate) use crate::format::tfrecord::frame::begins_record;
 
 /// Protobuf's limit for one message, with room for the features around a content.

@@ -7,12 +7,11 @@ use prost::encoding::decode_varint;
 
 use crate::base::image::{Validate, probe};
 use crate::base::text::show;
-use crate::format::tfrecord::example::is_image;
 use crate::format::tfrecord::frame::{
     HEAD_BYTES, MAX_EXAMPLE, TAIL_BYTES, begins_record, crc32c, masked, u32_at,
 };
 use crate::format::{Finding, Visit};
-use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord};
+use crate::model::record::{FieldRecord, NO_LABEL, SampleRecord, is_image_feature};
 use crate::model::sample::SourcePath;
 
 /// Walks a TFRecord file made by anybody: framing, checksums, and what each Example holds. `keys` begins the keys of its samples.
@@ -97,7 +96,7 @@ fn sample_of(
     row.source_path = SourcePath::new(file.unwrap_or_default());
     for (name, range) in seen.contents {
         let content = &data[range.clone()];
-        if is_image(&name) {
+        if is_image_feature(&name) {
             row.image = probe(content, Validate::Header, 0).unwrap_or(None);
         }
         row.fields.push(FieldRecord {

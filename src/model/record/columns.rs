@@ -52,8 +52,8 @@ pub(super) enum Cells {
     },
     /// A number in some rows.
     SomeNumber {
-        of: fn(&SampleRecord) -> Option<i64>,
-        put: Put<ReadRow, i64>,
+        of: fn(&Row<'_>) -> Option<i64>,
+        put: Option<Put<ReadRow, i64>>,
     },
     /// A text of each field; the first column of fields, which says how many there are.
     FieldText {
@@ -83,6 +83,12 @@ impl<'a> Row<'a> {
     fn class(&self) -> &'a str {
         let class = self.classes.get(self.sample.label as usize);
         class.map_or("", String::as_str)
+    }
+
+    /// The image, where it lies in the shard as it is.
+    fn image(&self) -> Option<&'a FieldRecord> {
+        let image = self.sample.image();
+        image.filter(|_| self.shard.unpacked_bytes.is_none())
     }
 }
 
@@ -126,8 +132,11 @@ impl ReadRow {
 /// Number of the column of keys, which every row has.
 pub(super) const KEY: usize = 0;
 
+/// How many of the first columns indexes had before they had all of these.
+pub(super) const COLUMNS_BEFORE: usize = 20;
+
 /// All columns in the order of the file.
-pub(super) static COLUMNS: [Column; 20] = [
+pub(super) static COLUMNS: [Column; 23] = [
     Column {
         name: "key",
         declared: "required binary key (UTF8)",
@@ -343,11 +352,11 @@ pub(super) static COLUMNS: [Column; 20] = [
         meaning: "first of the frames that hold the sample, in the shard as it lies there",
         repeats: false,
         cells: Cells::SomeNumber {
-            of: |sample| sample.frame.map(|frame| frame.offset as i64),
-            put: |row, value| {
+            of: |row| row.sample.frame.map(|frame| frame.offset as i64),
+            put: Some(|row, value| {
                 row.frame_offset = Some(count(value)?);
                 Ok(())
-            },
+            }),
         },
     },
     Column {
@@ -356,11 +365,11 @@ pub(super) static COLUMNS: [Column; 20] = [
         meaning: "bytes of all of them",
         repeats: false,
         cells: Cells::SomeNumber {
-            of: |sample| sample.frame.map(|frame| frame.length as i64),
-            put: |row, value| {
+            of: |row| row.sample.frame.map(|frame| frame.length as i64),
+            put: Some(|row, value| {
                 row.frame_length = Some(count(value)?);
                 Ok(())
-            },
+            }),
         },
     },
     Column {
@@ -369,11 +378,41 @@ pub(super) static COLUMNS: [Column; 20] = [
         meaning: "where what they hold begins in the unpacked shard",
         repeats: false,
         cells: Cells::SomeNumber {
-            of: |sample| sample.frame.map(|frame| frame.start as i64),
-            put: |row, value| {
+            of: |row| row.sample.frame.map(|frame| frame.start as i64),
+            put: Some(|row, value| {
                 row.frame_start = Some(count(value)?);
                 Ok(())
-            },
+            }),
+        },
+    },
+    Column {
+        name: "image_offset",
+        declared: "optional int64 image_offset",
+        meaning: "first byte of the image in the shard as it lies there; null where that is compressed",
+        repeats: false,
+        cells: Cells::SomeNumber {
+            of: |row| row.image().map(|image| image.offset as i64),
+            put: None,
+        },
+    },
+    Column {
+        name: "image_length",
+        declared: "optional int64 image_length",
+        meaning: "bytes of the image there",
+        repeats: false,
+        cells: Cells::SomeNumber {
+            of: |row| row.image().map(|image| image.length as i64),
+            put: None,
+        },
+    },
+    Column {
+        name: "image_crc32",
+        declared: "optional int64 image_crc32",
+        meaning: "CRC-32 of the image",
+        repeats: false,
+        cells: Cells::SomeNumber {
+            of: |row| row.image().map(|image| i64::from(image.crc32)),
+            put: None,
         },
     },
 ];
@@ -392,10 +431,10 @@ impl Column {
     }
 }
 
-/// The schema of an index, as the Parquet library parses it.
-pub(super) fn schema() -> String {
+/// The schema of an index with these columns, as the Parquet library parses it.
+pub(super) fn schema(columns: &[Column]) -> String {
     let mut schema = "message shardpack_index {\n".to_owned();
-    for columns in COLUMNS.chunk_by(|a, b| a.is_of_fields() == b.is_of_fields()) {
+    for columns in columns.chunk_by(|a, b| a.is_of_fields() == b.is_of_fields()) {
         let declared = columns
             .iter()
             .map(|column| format!("{};\n", column.declared));

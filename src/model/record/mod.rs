@@ -10,7 +10,8 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::image::ImageInfo;
+use crate::base::image::{ImageInfo, image_field};
+use crate::model::recipe::Schema;
 use crate::model::sample::SourcePath;
 
 pub(crate) use crate::model::record::footer::{FOOTER_GUESS, Footer};
@@ -50,6 +51,20 @@ pub(crate) struct FieldRecord {
     pub crc32: u32,
 }
 
+impl FieldRecord {
+    /// Whether it is the image, whatever its layout calls it.
+    pub(crate) fn holds_image(&self) -> bool {
+        image_field(self.name.as_bytes()).is_some() || is_image_feature(&self.name)
+    }
+}
+
+/// Whether a feature of this name holds the image, in either schema of TFRecords.
+pub(crate) fn is_image_feature(name: &str) -> bool {
+    [Schema::Imagenet, Schema::Tfds]
+        .iter()
+        .any(|schema| schema.features().0 == name)
+}
+
 /// The compressed frames that hold a sample and can be unpacked on their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrameRecord {
@@ -80,6 +95,13 @@ pub(crate) struct SampleRecord {
     pub fields: Vec<FieldRecord>,
     /// Where to begin reading, in a shard of frames that can be read on their own. All other offsets are in the unpacked shard.
     pub frame: Option<FrameRecord>,
+}
+
+impl SampleRecord {
+    /// The field that is the image, whatever its layout calls it.
+    pub(crate) fn image(&self) -> Option<&FieldRecord> {
+        self.fields.iter().find(|field| field.holds_image())
+    }
 }
 
 /// A sample or file with a remark: why it was skipped, or what is odd about it.
@@ -218,6 +240,16 @@ mod tests {
             assert_eq!(ShardRecord::decode_keys("x", &file).unwrap(), keys);
             assert_eq!(record.encode(&classes()).unwrap(), file, "same bytes again");
         }
+    }
+
+    #[test]
+    fn an_index_that_was_written_before_it_had_all_columns_is_read_and_made_again() {
+        let record = record(9);
+        let before = Bytes::from(record.encode_as_before(&classes()).unwrap());
+        assert_ne!(before, record.encode(&classes()).unwrap());
+        let read = ShardRecord::decode("x", &before).unwrap();
+        assert_eq!(read, record);
+        assert_eq!(read.encode_as_before(&classes()).unwrap(), before);
     }
 
     #[test]

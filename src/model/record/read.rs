@@ -9,7 +9,9 @@ use parquet::schema::parser::parse_message_type;
 
 use crate::base::checksum::crc_from_text;
 use crate::base::error::Result;
-use crate::model::record::columns::{COLUMNS, Cells, Column, KEY, Put, ReadRow, schema, string};
+use crate::model::record::columns::{
+    COLUMNS, COLUMNS_BEFORE, Cells, Column, KEY, Put, ReadRow, schema, string,
+};
 use crate::model::record::footer::{Footer, damaged};
 use crate::model::record::{FieldRecord, SampleRecord, ShardRecord};
 
@@ -21,8 +23,13 @@ impl ShardRecord {
 
     fn decode_all(name: &str, file: &Bytes) -> Result<Self> {
         let (reader, footer) = open(name, file)?;
-        let expected = parse_message_type(&schema()).map_err(|error| damaged(name, error))?;
-        if reader.metadata().file_metadata().schema().get_fields() != expected.get_fields() {
+        let found = reader.metadata().file_metadata().schema().get_fields();
+        let has = |columns: &[Column]| -> Result<bool> {
+            let expected = parse_message_type(&schema(columns));
+            Ok(found == expected.map_err(|error| damaged(name, error))?.get_fields())
+        };
+        // What was added later follows from the others.
+        if !has(&COLUMNS)? && !has(&COLUMNS[..COLUMNS_BEFORE])? {
             let error = ParquetError::General("its columns are not those of an index".into());
             return Err(damaged(name, error));
         }
@@ -218,7 +225,8 @@ fn read_column(
         Cells::Text { put: Some(put), .. } => bytes()?.put_all(rows, put),
         Cells::Number { put: Some(put), .. } => numbers()?.put_all(rows, put),
         Cells::SomeBytes { put, .. } => bytes()?.put_some(rows, put),
-        Cells::SomeNumber { put, .. } => numbers()?.put_some(rows, put),
+        Cells::SomeNumber { put: None, .. } => Ok(()),
+        Cells::SomeNumber { put: Some(put), .. } => numbers()?.put_some(rows, put),
         Cells::SomePixels { put, .. } => {
             ColumnValues::<Int32Type>::read(group, index)?.put_some(rows, put)
         }

@@ -11,20 +11,33 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use crate::base::error::{Error, Result};
-use crate::model::record::columns::{COLUMNS, Cells, Column, Row, schema};
+use crate::model::record::columns::{COLUMNS, COLUMNS_BEFORE, Cells, Column, Row, schema};
 use crate::model::record::footer::{FOOTER_KEY, PARQUET_END, footer_length};
 use crate::model::record::{FieldRecord, ShardRecord};
 
 impl ShardRecord {
     /// The index file. The same record gives the same bytes. `classes` are the class names by label.
     pub(crate) fn encode(&self, classes: &[String]) -> Result<Vec<u8>> {
-        self.write_parquet(classes).map_err(|error| {
+        self.write(&COLUMNS, classes)
+    }
+
+    /// The index file as it was written before it had all columns.
+    pub(crate) fn encode_as_before(&self, classes: &[String]) -> Result<Vec<u8>> {
+        self.write(&COLUMNS[..COLUMNS_BEFORE], classes)
+    }
+
+    fn write(&self, columns: &[Column], classes: &[String]) -> Result<Vec<u8>> {
+        self.write_parquet(columns, classes).map_err(|error| {
             Error::failed(format!("{}: index cannot be encoded: {error}", self.shard))
         })
     }
 
-    fn write_parquet(&self, classes: &[String]) -> Result<Vec<u8>, ParquetError> {
-        let schema = Arc::new(parse_message_type(&schema())?);
+    fn write_parquet(
+        &self,
+        columns: &[Column],
+        classes: &[String],
+    ) -> Result<Vec<u8>, ParquetError> {
+        let schema = Arc::new(parse_message_type(&schema(columns))?);
         // Dictionaries only where values repeat; level 1, because names and offsets hardly compress better at any other.
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -32,13 +45,13 @@ impl ShardRecord {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_created_by("shardpack".to_owned());
-        for column in COLUMNS.iter().filter(|column| column.repeats) {
+        for column in columns.iter().filter(|column| column.repeats) {
             properties = properties.set_column_dictionary_enabled(column.path().into(), true);
         }
         let properties = properties.build();
         let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
         let mut group = writer.next_row_group()?;
-        for column in &COLUMNS {
+        for column in columns {
             if let Some(mut next) = group.next_column()? {
                 self.write_column(column, classes, next.untyped())?;
                 next.close()?;
@@ -87,7 +100,7 @@ impl ShardRecord {
                 writer.write_batch(&values, Some(&present), None)?;
             }
             (Cells::SomeNumber { of, .. }, ColumnWriter::Int64ColumnWriter(writer)) => {
-                let (present, values) = present(rows.map(|row| of(row.sample)));
+                let (present, values) = present(rows.map(|row| of(&row)));
                 writer.write_batch(&values, Some(&present), None)?;
             }
             (Cells::FieldText { of, .. }, ColumnWriter::ByteArrayColumnWriter(writer)) => {

@@ -13,6 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::model::listing::{Dir, Listing};
 use crate::model::recipe::{Arrangement, MetadataColumns};
 use crate::model::sample::{Field, SourcePath};
+use crate::source::dataset::{Listed, scan_dataset};
 use crate::source::imagenet as known;
 use crate::source::rules::{Rules, excluded};
 use crate::source::samples::Scan;
@@ -45,12 +46,16 @@ pub(super) struct Unknown<'a> {
 
 /// Reads a listing as what the user says it is, or as what it is recognised as where nobody says.
 pub(crate) fn scan_as(
-    listing: Listing,
+    listed: Listed,
     mut rules: Rules,
     layout: Option<Arrangement>,
     source: &dyn Source,
     name: &str,
 ) -> Result<(Scan, Recognised)> {
+    let listing = match listed {
+        Listed::Samples(catalogue) => return scan_dataset(*catalogue, &rules, name),
+        Listed::Files(listing) => listing,
+    };
     let has_file = rules.labels.is_some() || rules.labels_unneeded;
     let has_splits = !rules.splits.is_empty();
     let mut unknown = Unknown {
@@ -112,13 +117,15 @@ pub(crate) fn scan_as(
     Ok((scan(listing, &rules, name)?, recognised))
 }
 
-/// What the classes of a known dataset are called for people; empty for others.
-pub(crate) fn known_texts(layout: Arrangement, classes: &[String]) -> Vec<String> {
-    if !matches!(layout, Arrangement::Imagenet | Arrangement::Kaggle) {
-        return Vec::new();
+/// What the classes are called for people, by label, where the source says it or is a known dataset; empty for others.
+pub(crate) fn known_texts(layout: Arrangement, scan: &Scan) -> Vec<String> {
+    let said = |class: &String| scan.texts.get(class).unwrap_or(class).clone();
+    let known = |class: &String| known::words(class).unwrap_or(class).to_owned();
+    match layout {
+        _ if !scan.texts.is_empty() => scan.classes.iter().map(said).collect(),
+        Arrangement::Imagenet | Arrangement::Kaggle => scan.classes.iter().map(known).collect(),
+        _ => Vec::new(),
     }
-    let text = |class: &String| known::words(class).unwrap_or(class).to_owned();
-    classes.iter().map(text).collect()
 }
 
 impl Unknown<'_> {

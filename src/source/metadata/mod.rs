@@ -257,6 +257,28 @@ pub(crate) fn names_files(table: &Table) -> Result<bool, Refusal> {
     Ok(columns.iter().any(|column| files::is_file_column(column)))
 }
 
+/// What the rows of a table say in the column of this name, as text. What is held of it takes no more than `most_bytes` at once.
+pub(super) fn texts_in(
+    table: &Table,
+    column: &str,
+    most_bytes: u64,
+) -> Result<Vec<String>, Refusal> {
+    if !table::columns(table)?.contains(column) {
+        return Err(Refusal::Data(format!(
+            "{}: no column `{column}`: name it so, or write one a line into a text file",
+            table.name
+        )));
+    }
+    let mut texts = Vec::new();
+    table::each(table, most_bytes, &mut |record| {
+        let text = text_of(record.values.get(column))
+            .ok_or_else(|| format!("{}: `{column}` is no text", table.place(record.line)))?;
+        texts.push(text);
+        Ok(())
+    })?;
+    Ok(texts)
+}
+
 /// Which columns of a table are what.
 fn columns_of(
     table: &Table,

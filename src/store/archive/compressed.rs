@@ -10,32 +10,32 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::inflate::{Parts, unpacked};
 use super::{COMPRESSED_BYTES, UNPACKED_BYTES};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::model::extent::Method;
 use crate::model::sample::Field;
 use crate::store::Source;
 
 /// Largest window of a zstd frame that is read, as a power of two.
-const WINDOW_LOG_MAX: u32 = 25;
+pub(super) const WINDOW_LOG_MAX: u32 = 25;
 
 /// The archive that was unpacked last.
 #[derive(Default)]
 pub(super) struct Unpacked(Mutex<Option<(Field, Vec<u8>)>>);
 
 impl Unpacked {
-    /// What `read` makes of the content of an archive. Others wait meanwhile: two contents at once would be twice the memory.
+    /// What `read` makes of the content of an archive; `damage` is the kind of the error where it cannot be unpacked. Others wait meanwhile: two contents at once would be twice the memory.
     pub(super) fn with<T>(
         &self,
         source: &Arc<dyn Source>,
         archive: &Field,
-        method: Method,
+        (method, damage): (Method, Kind),
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<T> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let held = last.take().filter(|(field, _)| field == archive);
         let content = match held {
             Some((_, content)) => content,
-            None => unpack(source, archive, method)?,
+            None => unpack(source, archive, method, damage)?,
         };
         let made = read(&content);
         *last = Some((archive.clone(), content));
@@ -53,7 +53,12 @@ pub(super) fn check_size(bytes: u64) -> Result<(), String> {
     }
 }
 
-fn unpack(source: &Arc<dyn Source>, archive: &Field, method: Method) -> Result<Vec<u8>> {
+fn unpack(
+    source: &Arc<dyn Source>,
+    archive: &Field,
+    method: Method,
+    damage: Kind,
+) -> Result<Vec<u8>> {
     check_size(archive.size)
         .map_err(|what| Error::source_data(format!("{}: {what}", archive.path)))?;
     let packed = Parts::new(Arc::clone(source), archive.clone(), 0, archive.size);
@@ -70,7 +75,7 @@ fn unpack(source: &Arc<dyn Source>, archive: &Field, method: Method) -> Result<V
             unpacker.take(UNPACKED_BYTES + 1).read_to_end(&mut content)
         }
     };
-    read.map_err(|error| unpacked(error).within(&archive.path))?;
+    read.map_err(|error| unpacked(error, damage).within(&archive.path))?;
     match content.len() as u64 <= UNPACKED_BYTES {
         true => Ok(content),
         false => Err(Error::source_data(format!(

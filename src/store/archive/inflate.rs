@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flate2::bufread::DeflateDecoder;
 
 use crate::base::buffer::Buffer;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::model::sample::Field;
 use crate::store::Source;
 
@@ -86,7 +86,7 @@ impl<R: BufRead> Inflater<R> {
 
     /// Fills `room` with what comes next.
     pub(super) fn fill(&mut self, room: &mut [u8]) -> Result<()> {
-        self.packed.read_exact(room).map_err(unpacked)?;
+        self.packed.read_exact(room).map_err(damaged)?;
         self.crc.update(room);
         self.at += room.len() as u64;
         Ok(())
@@ -104,7 +104,7 @@ impl<R: BufRead> Inflater<R> {
 
     /// After the last byte: refuses one that goes on, or has another checksum.
     pub(super) fn end(mut self, crc32: Option<u32>) -> Result<()> {
-        if self.packed.read(&mut [0]).map_err(unpacked)? > 0 {
+        if self.packed.read(&mut [0]).map_err(damaged)? > 0 {
             return Err(Error::source_data(format!(
                 "unpacks to more than the {} bytes that the archive says",
                 self.at
@@ -124,12 +124,18 @@ pub(super) fn check_crc32(actual: u32, said: Option<u32>) -> Result<()> {
     }
 }
 
-/// The error of one that unpacks: a read that failed, or what is packed wrongly.
-pub(super) fn unpacked(error: io::Error) -> Error {
+/// The error of a source that cannot be unpacked.
+fn damaged(error: io::Error) -> Error {
+    unpacked(error, Kind::Source)
+}
+
+/// The error of one that unpacks: a read that failed, or, as this kind, what is packed wrongly.
+pub(super) fn unpacked(error: io::Error, damage: Kind) -> Error {
     match error.downcast::<Error>() {
         Ok(ours) => ours,
-        Err(error) => Error::source_data(format!(
-            "cannot be unpacked ({error}): it is damaged, get it again"
-        )),
+        Err(error) => Error::new(
+            damage,
+            format!("cannot be unpacked ({error}): it is damaged, get it again"),
+        ),
     }
 }

@@ -9,7 +9,7 @@ use super::left_out::LeftOut;
 use super::walks::Walks;
 use super::window::{At, Window};
 use super::{DEPTH, Stop, tar, zip};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Kind, Result};
 use crate::base::signal::Stop as RunStop;
 use crate::model::counters::Counters;
 use crate::model::extent::Method;
@@ -120,6 +120,7 @@ fn lone(source: &Lister<'_>, name: &FilePath) -> Result<Outer> {
         Error::source_data(format!("{location}: the archive vanished: run again")).of_absent_place()
     })?;
     let archive = Archive {
+        listed_at: None,
         prefix_bytes: 0,
         bytes: size,
         version: version.clone(),
@@ -176,6 +177,7 @@ fn take_archives(source: &Lister<'_>, listing: &mut Listing) -> Vec<Outer> {
                 continue;
             };
             let archive = Archive {
+                listed_at: None,
                 prefix_bytes,
                 bytes: file.size,
                 version: file.version(),
@@ -346,16 +348,19 @@ fn through(
     let range = walk.begin..walk.begin.saturating_add(walk.bytes);
     if walk.method != Method::Stored {
         check_size(outer.field.size).map_err(Stop::Bad)?;
-        let walked = source
-            .unpacked
-            .with(source.inner, &outer.field, walk.method, |content| {
+        let walked = source.unpacked.with(
+            source.inner,
+            &outer.field,
+            (walk.method, Kind::Source),
+            |content| {
                 let end = range.end.min(content.len() as u64);
                 let range = match walk.depth {
                     1 => 0..content.len() as u64,
                     _ => range.start.min(end)..end,
                 };
                 tar::walk(&mut &content[..], range, walk.method, entries)
-            });
+            },
+        );
         // What does not unpack is told with all else that is wrong.
         return walked.unwrap_or_else(|error| match error.kind() {
             crate::base::error::Kind::Source => Err(Stop::Bad(error.to_string())),

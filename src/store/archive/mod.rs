@@ -9,6 +9,7 @@
 
 mod compressed;
 mod entries;
+mod forward;
 mod header;
 mod inflate;
 mod left_out;
@@ -32,6 +33,11 @@ use source::ArchiveSource;
 const COMPRESSED_BYTES: u64 = 64 << 20;
 /// Largest that it may unpack to.
 const UNPACKED_BYTES: u64 = 128 << 20;
+/// Whether an archive of so many bytes that unpacks to so many is unpacked in memory.
+pub(crate) fn unpacks_in_memory(bytes: u64, unpacked_bytes: u64) -> bool {
+    bytes <= COMPRESSED_BYTES && unpacked_bytes <= UNPACKED_BYTES
+}
+
 /// Archives in each other at most. Each takes at least a header of the one around it, so that there is an end without this too.
 const DEPTH: usize = 8;
 

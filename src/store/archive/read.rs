@@ -1,13 +1,15 @@
 //! Reading a member: one range of the file that is opened, as the plan says.
 
 use std::collections::HashMap;
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::UNPACKED_BYTES;
-use super::compressed::Unpacked;
-use super::inflate::{INFLATER_BYTES, Inflater, Parts, check_crc32};
+use super::compressed::{Unpacked, WINDOW_LOG_MAX};
+use super::forward::{Forward, Packed};
+use super::inflate::{INFLATER_BYTES, Inflater, Parts, check_crc32, unpacked};
 use crate::base::buffer::{Buffer, allocated, room_for};
+use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::Pending;
 use crate::base::units::STREAM_ABOVE_BYTES;
@@ -17,6 +19,10 @@ use crate::store::Source;
 
 /// Memory of what is done with a range when it is there: both ends of it, and what they remember.
 const THEN_BYTES: u64 = 512;
+/// What one that unpacks an archive forwards takes, with as much for those that wait to be gone on with.
+const STREAM_BYTES: u64 = 64 << 20;
+/// What unpacking a few frames takes.
+const FRAME_BYTES: u64 = 4 << 20;
 /// Large members that are being read in pieces, of which more than where they begin is remembered.
 const REMEMBERED: usize = 32;
 
@@ -27,6 +33,8 @@ pub(super) struct Readers {
     sums: Mutex<HashMap<(FilePath, u64), (u64, crc32fast::Hasher)>>,
     /// Of packed ones what unpacks them.
     inflaters: Mutex<HashMap<(FilePath, u64), Inflater<Parts>>>,
+    /// Of those in archives that are packed as a whole and are not held what unpacks these.
+    forward: Forward,
 }
 
 /// A read of a member, or of a part of one.
@@ -42,6 +50,8 @@ pub(super) struct Reading {
     offset: u64,
     length: u64,
     whole: bool,
+    /// Whether a list says where it lies.
+    is_listed: bool,
 }
 
 impl Reading {
@@ -61,12 +71,13 @@ impl Reading {
             )));
         };
         let prefix = usize::from(member.archive.prefix_bytes);
-        let path = match (prefix.checked_sub(1), lone) {
-            (None, Some(lone)) => Some(lone.clone()),
-            (Some(end), None) => archive_path(&field.path, end),
+        let path = match (&member.archive.listed_at, prefix.checked_sub(1), lone) {
+            (Some(path), _, None) => Some(path.clone()),
+            (None, None, Some(lone)) => Some(lone.clone()),
+            (None, Some(end), None) => archive_path(&field.path, end),
             _ => None,
         };
-        let stored = member.extent.method != Method::Deflate;
+        let stored = !member.extent.method.is_packed_alone();
         let sound = !stored || member.extent.bytes == field.size;
         let path = path.filter(|_| sound).ok_or_else(|| {
             Error::source_data(format!(
@@ -92,6 +103,7 @@ impl Reading {
             offset,
             length,
             whole: part.is_none(),
+            is_listed: member.archive.listed_at.is_some(),
         })
     }
 
@@ -106,6 +118,8 @@ impl Reading {
             }
             Method::Deflate => INFLATER_BYTES,
             Method::Gzip | Method::Zstd => UNPACKED_BYTES,
+            Method::GzipStream | Method::ZstdStream => STREAM_BYTES,
+            Method::Frames { .. } => FRAME_BYTES,
         };
         self.inner.started_bytes(&self.archive)
             + packed
@@ -143,9 +157,26 @@ impl Reading {
                 let read = byte.and_then(|_| self.inflated_on());
                 self.told(read)
             }),
+            Method::Frames { skip }
+                if self.whole && self.extent.bytes.max(self.size) <= STREAM_ABOVE_BYTES =>
+            {
+                inner
+                    .part(&archive, self.extent.offset, self.extent.bytes)
+                    .then(move |read| {
+                        let read = read.and_then(|frames| self.unframed(&frames, skip));
+                        self.told(read.and_then(|buffer| self.summed(buffer)))
+                    })
+            }
+            Method::GzipStream | Method::ZstdStream | Method::Frames { .. } => {
+                inner.part(&archive, 0, 1).then(move |byte| {
+                    let read = byte.and_then(|_| self.unpacked_on());
+                    self.told(read.and_then(|buffer| self.summed(buffer)))
+                })
+            }
             // What is held was read under the planned version; whether the file still has it is asked each time, as of any other.
             Method::Gzip | Method::Zstd => inner.part(&archive, 0, 1).then(move |byte| {
                 let read = byte.and_then(|_| self.copied());
+                let read = read.and_then(|buffer| self.summed(buffer));
                 self.told(read)
             }),
         }
@@ -170,7 +201,7 @@ impl Reading {
     /// The result, with the archive, the member and its place in the words of an error.
     fn told(&self, read: Result<Buffer>) -> Result<Buffer> {
         read.map_err(|error| match error.kind() {
-            Kind::Source => {
+            Kind::Source | Kind::Damage => {
                 let (offset, archive) = (self.extent.offset, &self.archive.path);
                 error.within(format!("{}, at {offset} of {archive}", self.member))
             }
@@ -188,7 +219,7 @@ impl Reading {
             return Ok(buffer);
         }
         if self.length == self.size {
-            return check_crc32(buffer.crc32, self.extent.crc32).map(|()| buffer);
+            return self.compare(buffer.crc32).map(|()| buffer);
         }
         let mut sums = self
             .readers
@@ -212,13 +243,29 @@ impl Reading {
             self.length,
         ));
         match at + self.length == self.size {
-            true => check_crc32(sum.finalize(), self.extent.crc32)?,
+            true => self.compare(sum.finalize())?,
             false if sums.len() < REMEMBERED => {
                 _ = sums.insert(self.key(), (at + self.length, sum))
             }
             false => {}
         }
         Ok(buffer)
+    }
+
+    /// Refuses a content with another checksum than the archive says. Where a list says it, which was made with the archive, one of the two is
+    /// damaged, and no other image may be taken for that.
+    fn compare(&self, crc32: u32) -> Result<()> {
+        match self.extent.crc32 {
+            Some(said) if said != crc32 && self.is_listed => Err(Error::new(
+                Kind::Damage,
+                format!(
+                    "crc32 {}, listed with {}: nothing is made of it; `shardpack verify` names all that is damaged there, `shardpack repair` mends it",
+                    crc_text(crc32),
+                    crc_text(said)
+                ),
+            )),
+            said => check_crc32(crc32, said),
+        }
     }
 
     /// All of a packed member.
@@ -273,6 +320,55 @@ impl Reading {
         Ok(buffer)
     }
 
+    /// All of a member in these frames.
+    fn unframed(&self, frames: &[u8], skip: u64) -> Result<Buffer> {
+        let length = usize::try_from(self.size)
+            .map_err(|_| Error::failed(format!("{} is too large to hold", self.member)))?;
+        let mut buffer = Buffer::default();
+        let mut unpack = || -> io::Result<()> {
+            let mut unpacker = zstd::stream::Decoder::with_buffer(frames)?;
+            unpacker.window_log_max(WINDOW_LOG_MAX)?;
+            io::copy(&mut (&mut unpacker).take(skip), &mut io::sink())?;
+            unpacker.read_exact(buffer.room(length))
+        };
+        unpack().map_err(|error| unpacked(error, self.damage()))?;
+        buffer.sum();
+        Ok(buffer)
+    }
+
+    /// A part of what is unpacked forwards.
+    fn unpacked_on(&self) -> Result<Buffer> {
+        let Extent {
+            offset,
+            bytes,
+            method,
+            ..
+        } = self.extent;
+        let (begin, end, skip) = match method {
+            Method::Frames { skip } => (offset, offset.saturating_add(bytes), skip),
+            _ => (0, self.archive.size, offset),
+        };
+        let packed = Packed {
+            archive: self.archive.clone(),
+            begin,
+            end,
+            method,
+            damage: self.damage(),
+        };
+        let from = skip.saturating_add(self.offset);
+        self.readers
+            .forward
+            .read(&self.inner, &packed, from, self.length)
+    }
+
+    /// Kind of the error where the archive cannot be unpacked.
+    fn damage(&self) -> Kind {
+        match self.is_listed {
+            true => Kind::Damage,
+            false => Kind::Source,
+        }
+    }
+
     /// A part of a member of a compressed tar.
     fn copied(&self) -> Result<Buffer> {
         let Extent { offset, method, .. } = self.extent;
@@ -285,9 +381,9 @@ impl Reading {
             buffer.sum();
             Some(buffer)
         };
-        let copied = self
-            .unpacked
-            .with(&self.inner, &self.archive, method, copy)?;
+        let copied =
+            self.unpacked
+                .with(&self.inner, &self.archive, (method, self.damage()), copy)?;
         copied.ok_or_else(|| {
             Error::source_data("the archive unpacks to less than planned: make a new plan")
         })

@@ -185,6 +185,7 @@ mod tests {
         };
         let archive = |bytes: u64| {
             Arc::new(Archive {
+                listed_at: None,
                 prefix_bytes: 6,
                 bytes,
                 version: Version::Mtime(7),

@@ -237,6 +237,7 @@ impl Destination {
                 },
             }),
             source: String::new(),
+            derived_from: None,
             stale: 0,
             numbers,
             recipe: recipe(0, Cut::Shards(1)),
@@ -398,6 +399,7 @@ impl Destination {
             recipe: work.plan.recipe.clone(),
             samples: 1,
             bytes: 1,
+            derived_from: None,
             names: Default::default(),
             splits: vec![SplitEntry {
                 name: SPLIT.to_owned(),

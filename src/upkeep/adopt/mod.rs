@@ -105,6 +105,7 @@ pub(crate) fn adopt(adoption: &Adoption<'_>) -> Result<Manifest> {
         recipe,
         samples: splits.iter().map(|split| split.samples).sum(),
         bytes: splits.iter().map(|split| split.bytes).sum(),
+        derived_from: None,
         names: Names {
             classes,
             ..Names::default()

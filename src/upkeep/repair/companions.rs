@@ -23,7 +23,11 @@ impl Repairer<'_> {
             .collect();
         let names = damaged.iter().map(|file| file.name.as_str());
         let names: BTreeSet<&str> = names
-            .chain([SUMS].into_iter().filter(|name| found.contains_key(name)))
+            .chain(
+                [SUMS]
+                    .into_iter()
+                    .filter(|name| found.contains_key(name) && !guard.leaves(name)),
+            )
             .collect();
         if names.is_empty() {
             return Ok(());

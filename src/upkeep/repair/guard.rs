@@ -13,6 +13,8 @@ use bytes::Bytes;
 use crate::base::checksum::{crc_from_text, crc_text};
 use crate::base::error::Result;
 use crate::model::manifest::Manifest;
+use crate::model::name::RECORD_DIR;
+use crate::model::record::ShardRecord;
 use crate::publish::card::{CARD, render_card};
 use crate::publish::companions::{SUMS, sha256_sums};
 use crate::store::{Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum};
@@ -37,6 +39,8 @@ pub(super) struct Guard<'a> {
     published: HashMap<String, Sum>,
     /// Objects that are known to be what was published: not written again.
     intact: HashSet<String>,
+    /// Class names by label.
+    classes: Vec<String>,
     dry_run: bool,
     offered: Arc<Mutex<Offered>>,
 }
@@ -72,6 +76,7 @@ impl<'a> Guard<'a> {
                 .chain(rendered)
                 .collect(),
             intact: HashSet::new(),
+            classes: manifest.names.classes.clone(),
             dry_run,
             offered: Arc::default(),
         }
@@ -95,6 +100,18 @@ impl<'a> Guard<'a> {
     /// What was made of this object instead of what was published, if anything was.
     pub(super) fn refused(&self, name: &str) -> Option<String> {
         lock(&self.offered).refused.get(name).cloned()
+    }
+
+    /// An index as it was published, where it was written before it had all the columns that it has now.
+    fn as_before(&self, name: &str, body: &[u8]) -> Option<Vec<u8>> {
+        let published = self.published.get(name)?;
+        let is_it = |body: &[u8]| *published == (body.len() as u64, crc32fast::hash(body));
+        if !name.starts_with(RECORD_DIR) || is_it(body) {
+            return None;
+        }
+        let record = ShardRecord::decode(name, &Bytes::copy_from_slice(body)).ok()?;
+        let before = record.encode_as_before(&self.classes).ok()?;
+        is_it(&before).then_some(before)
     }
 
     /// Whether these are the bytes to be written; what is not is remembered.
@@ -145,6 +162,8 @@ impl Sink for Guard<'_> {
     }
 
     fn put(&self, name: &str, body: &[u8]) -> Result<()> {
+        let before = self.as_before(name, body);
+        let body = before.as_deref().unwrap_or(body);
         match self.judge(name, body) {
             true => self.sink.put(name, body),
             false => Ok(()),

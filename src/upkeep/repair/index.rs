@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use crate::base::error::Result;
 use crate::base::image::Validate;
 use crate::format::compress::Frames;
-use crate::format::tfrecord::is_image;
 use crate::model::manifest::{Manifest, ShardEntry};
 use crate::model::recipe::{Compression, Format, Recipe};
-use crate::model::record::{FieldRecord, Remark, SampleRecord, ShardRecord, recorded_label};
+use crate::model::record::{
+    FieldRecord, Remark, SampleRecord, ShardRecord, is_image_feature, recorded_label,
+};
 use crate::model::sample::Sample;
 use crate::pack::look::odd;
 use crate::state::claims::plans;
@@ -136,7 +137,7 @@ fn row_of(recipe: &Recipe, walked: SampleRecord, sample: &Sample) -> Option<Samp
     let field = |field: FieldRecord| match tar {
         true => Some(field),
         // Features that are made are no fields.
-        false if is_image(&field.name) => Some(FieldRecord {
+        false if is_image_feature(&field.name) => Some(FieldRecord {
             name: image.name.clone(),
             ..field
         }),

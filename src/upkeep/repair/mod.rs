@@ -140,6 +140,14 @@ impl Repairer<'_> {
                 }
             }
         }
+        if outcome.lost.contains_key(MANIFEST) {
+            // It would say what a manifest says that is known to be wrong.
+            guard.leave(SUMS);
+            if found.contains_key(SUMS) {
+                let why = format!("it follows from {MANIFEST}, which is not what was published");
+                outcome.lost.insert(SUMS.to_owned(), why);
+            }
+        }
         self.mend_companions(manifest, &found, &guard, outcome)?;
         lose_others(manifest, &found, outcome);
         Ok(())

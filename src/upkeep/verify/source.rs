@@ -2,7 +2,7 @@
 
 use crate::base::error::{Result, unless_damaged};
 use crate::format::Finding;
-use crate::model::manifest::{Manifest, ShardEntry};
+use crate::model::manifest::{MANIFEST, Manifest, ShardEntry};
 use crate::model::record::ShardRecord;
 use crate::state::published::read_index;
 use crate::store::at_once;
@@ -19,6 +19,11 @@ pub(super) fn check(
     let Some(source) = &collected.source else {
         return Ok(());
     };
+    if manifest.recipe.select.keys.is_some() {
+        let what = "whether samples of the source are missing is not said: they were chosen by the file of `--keys`";
+        collected.report().notes.push(Finding::new(MANIFEST, what));
+        return Ok(());
+    }
     let read = lock(&collected.remarks);
     let unread: Vec<&ShardEntry> = shards
         .iter()
