@@ -81,6 +81,15 @@ pub(crate) struct SplitEntry {
     pub shards: Vec<ShardEntry>,
 }
 
+/// What a dataset is a part of, or was made of, without anything of the pictures being read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Derivation {
+    /// SHA-256 of the manifest of the whole, 64 hexadecimal digits.
+    pub manifest: String,
+    /// What of it this is, in words; the same words for the same choice.
+    pub selection: String,
+}
+
 /// A published dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
@@ -112,6 +121,9 @@ pub(crate) struct Manifest {
     pub skipped: Vec<Remark>,
     /// Samples that are in it although something about them is odd.
     pub odd: Vec<Remark>,
+    /// What it is a part of, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived_from: Option<Derivation>,
 }
 
 impl Manifest {

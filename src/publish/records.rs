@@ -261,5 +261,6 @@ fn manifest_of(
         indexes: Vec::new(),
         skipped,
         odd,
+        derived_from: None,
     }
 }

@@ -408,6 +408,7 @@ impl Destination {
             indexes: Vec::new(),
             skipped: Vec::new(),
             odd: Vec::new(),
+            derived_from: None,
         };
         let since = self.now;
         self.prepared.push((since, manifest));

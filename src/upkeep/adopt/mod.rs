@@ -113,6 +113,7 @@ pub(crate) fn adopt(adoption: &Adoption<'_>) -> Result<Manifest> {
         indexes: Vec::new(),
         skipped: Vec::new(),
         odd: Vec::new(),
+        derived_from: None,
     })
 }
 
