@@ -1,11 +1,14 @@
 //! Destinations that are refused before anything in them is changed: of a later version of this program, or of somebody else.
 
-use crate::base::error::{Error, Result, unless_damaged};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::{STATE, snapshot_name};
 use crate::model::version;
 use crate::state::claims::stored;
 use crate::state::published::load;
 use crate::store::Sink;
+
+/// What a copy that is not finished is to be; gone when it is.
+pub(crate) const COPY: &str = "_shardpack/copy.json";
 
 /// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
 /// after that, and by the plan that was claimed last, published or not. What is damaged there is left to whoever needs it.
@@ -27,7 +30,17 @@ pub(crate) fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<(
 
 /// Refuses a destination that holds something else than a dataset of ours or nothing.
 pub(crate) fn check_ours(sink: &dyn Sink) -> Result<()> {
-    if !sink.list(STATE)?.is_empty() {
+    let state = sink.list(STATE)?;
+    let is_begun = state.iter().any(|(name, _)| name == COPY);
+    if is_begun && load(sink)?.is_none() {
+        return Err(Error::new(
+            Kind::Conflict,
+            format!(
+                "{sink} holds a copy that is not finished: run that `shardpack copy` again, or choose another destination"
+            ),
+        ));
+    }
+    if !state.is_empty() {
         return Ok(());
     }
     let found = sink.list("")?;
