@@ -276,5 +276,12 @@ pub(super) fn pass_object(from: &dyn Sink, to: &dyn Sink, name: &str, bytes: u64
     let mut reader = from.open(name)?;
     io::copy(&mut reader, &mut out).map_err(|error| Error::io(name, error))?;
     let (writer, sum) = out.finish();
+    if sum.bytes != bytes {
+        let what = format!(
+            "{from}/{name}: {} bytes came of {bytes}: run again",
+            sum.bytes
+        );
+        return Err(Error::new(Kind::Transient, what));
+    }
     writer.commit(sum.crc32)
 }
