@@ -104,6 +104,25 @@ fn a_copy_follows_a_source_that_grew_and_what_it_has_is_not_copied_again() {
         .exits(0)
         .says(&["7 shards were already done"]);
     verified(&part);
+    // What a part does not name any more goes when the manifest is there.
+    let changed = picture("another cat");
+    let data = data.file("train/cat/0003.jpg", changed);
+    data.convert_to(
+        &output.path,
+        &[
+            "--shard-samples",
+            "5",
+            "--index",
+            "wids,dali",
+            "--on-change",
+            "rebuild",
+        ],
+    )
+    .exits(0);
+    copy_to(&output.path, &part, &["--split", "train"])
+        .exits(0)
+        .says(&["1 shard of the earlier copy removed"]);
+    verified(&part);
     // The other way round.
     let (_, older) = (data.fresh(), data.fresh());
     copy_to(&whole, &older, &[]).exits(0);

@@ -179,7 +179,7 @@ shardpack compact shards --source images --dry-run
         ],
         examples: "\
 shardpack copy s3://bucket/shards /nvme/shards
-  shardpack copy s3://bucket/shards /nvme/shards --shards 0/8   # for one node of 8
+  shardpack copy s3://bucket/shards /nvme/shards --shards 0/8
   shardpack copy s3://bucket/small s3://bucket/large --shard-size 1GB",
     },
     Usual {

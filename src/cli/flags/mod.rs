@@ -60,7 +60,7 @@ pub(crate) enum Verb {
     Repair(RepairArgs),
     /// Merge small shards, which many small additions leave behind
     Compact(CompactArgs),
-    /// Bring a dataset, or a part of it, to another place, and check it on its way
+    /// Copy a dataset or a part of it, checked on its way
     Copy(CopyArgs),
     /// Remove what nothing needs: partial files, unused shards and plans
     Gc(GcArgs),

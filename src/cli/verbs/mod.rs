@@ -4,6 +4,7 @@ pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod convert;
+mod copied;
 pub(crate) mod copy;
 mod cost;
 mod decide;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::copy::CopyReport;
+use super::copied::CopyReport;
 use super::outline::write_outline;
 use super::print;
 use crate::base::error::{Error, Result};

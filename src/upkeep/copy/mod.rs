@@ -16,14 +16,15 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::base::error::{Error, Kind, Result};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::text::hex;
 use crate::base::units::{bytes_text, counted};
 use crate::format::Finding;
 use crate::model::counters::Counters;
 use crate::model::manifest::{
-    Derivation, MANIFEST, Manifest, ShardEntry, SplitEntry, snapshot_name,
+    Derivation, MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, SplitEntry, snapshot_name,
+    snapshot_number,
 };
 use crate::model::recipe::Cut;
 use crate::publish::commit::{commit_copy, export_copy};
@@ -247,11 +248,14 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
             commit_copy(run.to, wanted, &text, made, run.memory)?
         }
     };
-    let removed = match &found {
-        Found::Published(before) if !has_plans => remove_unnamed(run.to, before, &manifest)?,
-        _ => 0,
+    let removed = match has_plans {
+        true => 0,
+        false => remove_earlier(run.to, &manifest)?,
     };
-    run.to.remove(COPY)?;
+    // Where nothing may be removed it stays, and means nothing beside a manifest.
+    if let Err(error) = run.to.remove(COPY) {
+        tracing::debug!("{error}");
+    }
     let was = match &found {
         Found::Published(before) => Some(before.snapshot),
         Found::Nothing | Found::Begun => None,
@@ -292,19 +296,28 @@ fn complete(run: &Copy<'_>, wanted: &mut Manifest, whole: &Manifest, moved: &Mov
     Ok(())
 }
 
-/// Removes what an earlier copy named and this one does not: without plans nobody else would know whose it is. Gives the number of shards.
-fn remove_unnamed(to: &dyn Sink, before: &Manifest, now: &Manifest) -> Result<usize> {
-    if before.snapshot == now.snapshot {
-        return Ok(0);
-    }
+/// Removes earlier snapshots of a copy that has no plans, with what only they name: nobody else would know whose it is. Gives the number of
+/// shards.
+fn remove_earlier(to: &dyn Sink, now: &Manifest) -> Result<usize> {
     let named: HashSet<&str> = names_of(now).collect();
-    to.remove(&snapshot_name(before.snapshot))?;
-    let unnamed: Vec<&str> = names_of(before)
-        .filter(|name| !named.contains(name))
-        .collect();
-    at_once(to.requests(), &unnamed, |name| to.remove(name))?;
-    let shards = before.shards().map(|(_, shard)| shard.name.as_str());
-    Ok(shards.filter(|name| !named.contains(name)).count())
+    let mut removed = 0;
+    for (name, _) in to.list(SNAPSHOT_DIR)? {
+        if snapshot_number(&name).is_none_or(|number| number >= now.snapshot) {
+            continue;
+        }
+        let text = to.get(&name)?.unwrap_or_default();
+        if let Some(before) = unless_damaged(Manifest::decode(&name, &text))? {
+            let unnamed: Vec<&str> = names_of(&before)
+                .filter(|name| !named.contains(name))
+                .collect();
+            at_once(to.requests(), &unnamed, |name| to.remove(name))?;
+            let shards = before.shards().map(|(_, shard)| shard.name.as_str());
+            removed += shards.filter(|name| !named.contains(name)).count();
+        }
+        // The last of them: a run that ends before finds it again.
+        to.remove(&name)?;
+    }
+    Ok(removed)
 }
 
 /// Everything that a manifest names: indexes first, without which no shard is taken for one.
