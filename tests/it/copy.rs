@@ -124,11 +124,21 @@ fn a_copy_follows_a_source_that_grew_and_what_it_has_is_not_copied_again() {
         .says(&["1 shard of the earlier copy removed"]);
     verified(&part);
     // The other way round.
-    let (_, older) = (data.fresh(), data.fresh());
+    let older = data.fresh();
     copy_to(&whole, &older, &[]).exits(0);
     let data = data.file("train/dog/newer.jpg", picture("dog/newer.jpg"));
-    data.convert_to(&whole, &["--shard-samples", "5", "--index", "wids,dali"])
-        .exits(0);
+    data.convert_to(
+        &whole,
+        &[
+            "--shard-samples",
+            "5",
+            "--index",
+            "wids,dali",
+            "--on-change",
+            "rebuild",
+        ],
+    )
+    .exits(0);
     let before = digests(&whole);
     copy_to(&older, &whole, &[])
         .exits(10)

@@ -56,7 +56,8 @@ fn short_help_is_one_screen_with_the_flags_that_people_use() {
         }
     }
     let all = help(&["-h"]);
-    assert!(all.lines().count() <= LINES, "{all}");
+    // A line for each verb, and what is around them.
+    assert!(all.lines().count() <= VERBS.len() + 22, "{all}");
     for verb in VERBS {
         assert!(all.contains(&format!("\n  {verb} ")), "{verb}: {all}");
     }

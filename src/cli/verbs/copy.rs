@@ -79,7 +79,7 @@ fn summary(
     running: &Running,
 ) -> Summary {
     let place = to.to_string();
-    let next = match (dry_run, copied.assembled > 0) {
+    let next = match (dry_run, copied.moved.assembled > 0) {
         (true, _) => running.for_real.iter().cloned().collect(),
         (false, true) => vec![next::command(
             "verify",
@@ -96,15 +96,15 @@ fn summary(
             (false, true) => "copied",
             (false, false) => "up to date:",
         },
-        shards_reused: copied.there as u64,
-        bytes_read: copied.passed_bytes,
+        shards_reused: copied.moved.there as u64,
+        bytes_read: copied.moved.passed_bytes,
         changed: (!dry_run).then_some(copied.changed),
         copy: Some(CopyReport {
             selection: derived.map(|derived| format!("{} of {from}", derived.selection)),
             samples_of_classes: copied.of_classes,
-            shards_passed: copied.passed,
-            shards_in_store: copied.assembled,
-            not_in_store: copied.cannot,
+            shards_passed: copied.moved.passed,
+            shards_in_store: copied.moved.assembled,
+            not_in_store: copied.moved.cannot,
             shards_removed: copied.removed,
             source_snapshot: copied.later,
             would_copy: dry_run.then_some(copied.bytes),

@@ -35,10 +35,11 @@ use crate::store::{Sink, at_once};
 use crate::upkeep::copy::companions::{copy_files, copy_plans};
 use crate::upkeep::copy::destination::Found;
 use crate::upkeep::copy::target::{Target, as_they_are, joined};
-use crate::upkeep::copy::transfer::{Moved, bring, look};
+use crate::upkeep::copy::transfer::{bring, look};
 use crate::upkeep::verify::{Level, Portion, Verifier};
 
 pub(crate) use crate::upkeep::copy::selection::Selection;
+pub(crate) use crate::upkeep::copy::transfer::Moved;
 
 /// Names in a message at most.
 const NAMED: usize = 5;
@@ -70,18 +71,10 @@ pub(crate) struct Copy<'a> {
 pub(crate) struct Copied {
     /// The manifest of the copy.
     pub manifest: Manifest,
-    /// Shards that were there.
-    pub there: usize,
-    /// Shards that the server put together, none of whose bytes passed through here; of a dry run, none.
-    pub assembled: usize,
-    /// Shards that passed through here; of a dry run, those that are to be copied in either way.
-    pub passed: usize,
-    /// Bytes of those.
-    pub passed_bytes: u64,
+    /// How its shards came there; of a dry run, those that are lacking are those that pass.
+    pub moved: Moved,
     /// Bytes of the shards that were not there.
     pub bytes: u64,
-    /// Why the server did not put together what it could have.
-    pub cannot: Option<String>,
     /// Shards of an earlier copy that are not in this one, and were removed.
     pub removed: usize,
     /// Whether there was anything to do.
@@ -200,7 +193,7 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
         None => as_they_are(&selected.shards),
         Some(bytes) => joined(run.from, &original.manifest, &selected.shards, bytes)?,
     };
-    let mut wanted = original.wanted(run, &targets);
+    let wanted = original.wanted(run, &targets);
     let found = destination::look(run.from, run.to, &wanted)?;
     let there = look(run, &targets, &wanted.plan)?;
     let lacking = targets
@@ -212,14 +205,15 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
     let bytes = lacking.iter().map(|target| target.entry.bytes).sum();
     run.refuse_without_room(bytes)?;
     if run.dry_run {
-        return Ok(Copied {
+        let moved = Moved {
             there: targets.len() - lacking.len(),
             passed: lacking.len(),
-            bytes,
+            ..Moved::default()
+        };
+        return Ok(Copied {
             manifest: wanted,
-            assembled: 0,
-            passed_bytes: 0,
-            cannot: None,
+            moved,
+            bytes,
             removed: 0,
             changed: false,
             of_classes: selected.of_classes,
@@ -231,23 +225,7 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
     let has_plans = run.is_whole() && copy_plans(run.from, run.to, &wanted)?;
     let moved = bring(run, &targets, there, &wanted.plan, &wanted.names.classes)?;
     run.counters.begin("publish", 0, 0, 0);
-    let manifest = match run.is_whole() {
-        true => {
-            let made = copy_files(run.from, run.to, &wanted)?;
-            commit_copy(run.to, wanted, &original.text, made, run.memory)?
-        }
-        false => {
-            complete(run, &mut wanted, &original.manifest, &moved)?;
-            let made = export_copy(
-                run.to,
-                &mut wanted,
-                &original.manifest.readers(),
-                run.memory,
-            )?;
-            let text = wanted.encode()?;
-            commit_copy(run.to, wanted, &text, made, run.memory)?
-        }
-    };
+    let manifest = publish(run, &original, wanted, &moved)?;
     let removed = match has_plans {
         true => 0,
         false => remove_earlier(run.to, &manifest)?,
@@ -263,16 +241,30 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
     Ok(Copied {
         changed: moved.assembled + moved.passed > 0 || was != Some(manifest.snapshot),
         manifest,
-        there: moved.there,
-        assembled: moved.assembled,
-        passed: moved.passed,
-        passed_bytes: moved.passed_bytes,
+        moved,
         bytes,
-        cannot: moved.cannot,
         removed,
         of_classes: selected.of_classes,
         later: run.later(original.manifest.snapshot),
     })
+}
+
+/// Puts the manifest, when all shards are there, and what lies beside it.
+fn publish(
+    run: &Copy<'_>,
+    original: &Original,
+    mut wanted: Manifest,
+    moved: &Moved,
+) -> Result<Manifest> {
+    let (to, memory) = (run.to, run.memory);
+    if run.is_whole() {
+        let made = copy_files(run.from, to, &wanted)?;
+        return commit_copy(to, wanted, &original.text, made, memory);
+    }
+    complete(run, &mut wanted, &original.manifest, moved)?;
+    let made = export_copy(to, &mut wanted, &original.manifest.readers(), memory)?;
+    let text = wanted.encode()?;
+    commit_copy(to, wanted, &text, made, memory)
 }
 
 /// Adds to the manifest of a part what is known of it once its indexes are there.

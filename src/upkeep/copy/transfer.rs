@@ -26,19 +26,19 @@ pub(super) type IndexSum = (u64, String);
 
 /// How the shards of a copy came to be there.
 #[derive(Debug, Default)]
-pub(super) struct Moved {
+pub(crate) struct Moved {
     /// Of each, what its index is.
     pub(super) indexes: Vec<IndexSum>,
     /// Those that were there.
-    pub(super) there: usize,
+    pub there: usize,
     /// Those that the server put together.
-    pub(super) assembled: usize,
+    pub assembled: usize,
     /// Those that passed through here.
-    pub(super) passed: usize,
+    pub passed: usize,
     /// Bytes of those.
-    pub(super) passed_bytes: u64,
+    pub passed_bytes: u64,
     /// Why the server did not put together what it could have.
-    pub(super) cannot: Option<String>,
+    pub cannot: Option<String>,
 }
 
 /// What is known of each target where the copy is to be: what its index is, if it is there.
