@@ -5,11 +5,18 @@ use super::next;
 use super::summary::Summary;
 use crate::base::error::{Error, Result};
 use crate::cli::settings::{CopyScope, Running};
-use crate::model::manifest::Manifest;
+use crate::model::manifest::{Manifest, ShardEntry};
 use crate::plan::budget::{Overhead, divide_copy};
-use crate::state::published::require;
 use crate::store::{self, Sink};
-use crate::upkeep::copy::{Copied, Copy, copy};
+use crate::upkeep::copy::{Copied, Copy, Original, copy};
+
+/// Shards that pass through this machine at once at least, when nothing is said: copying waits for the other side, and at the end of each
+/// shard for the disk, longer than it keeps a core busy.
+const LEAST_JOBS: usize = 4;
+/// And at most.
+const MOST_JOBS: usize = 64;
+/// So much is to be under way to or from a store whose every answer takes time: what a good link carries in that.
+const UNDER_WAY_BYTES: u64 = 256 << 20;
 
 /// Copies what is wanted of `source` to `destination`, or says what it would copy.
 pub(crate) fn run(
@@ -21,16 +28,23 @@ pub(crate) fn run(
 ) -> Result<Summary> {
     running.counters.begin("list", 0, 0, 0);
     let from = store::sink(source, &running.access)?;
-    let manifest =
-        require(from.as_ref()).map_err(|error| unpublished(error, from.as_ref(), destination))?;
+    let original = Original::load(from.as_ref());
+    let original = original.map_err(|error| unpublished(error, from.as_ref(), destination))?;
     let to = store::sink(destination, &running.access)?;
     to.check_apart(source)?;
     let copied = copy(&Copy {
         from: from.as_ref(),
+        original: &original,
         to: to.as_ref(),
         selection: &scope.selection,
         shard_bytes: scope.shard_bytes,
-        jobs: jobs(from.as_ref(), to.as_ref(), &manifest, running)?,
+        jobs: jobs(
+            from.as_ref(),
+            to.as_ref(),
+            &original.manifest,
+            scope.shard_bytes,
+            running,
+        )?,
         memory: running.memory,
         dry_run,
         counters: &running.counters,
@@ -59,16 +73,39 @@ fn unpublished(error: Error, from: &dyn Sink, destination: &str) -> Error {
 }
 
 /// Shards that pass through this machine at once.
-fn jobs(from: &dyn Sink, to: &dyn Sink, manifest: &Manifest, running: &Running) -> Result<usize> {
+fn jobs(
+    from: &dyn Sink,
+    to: &dyn Sink,
+    manifest: &Manifest,
+    shard_bytes: Option<u64>,
+    running: &Running,
+) -> Result<usize> {
+    let shards: Vec<&ShardEntry> = manifest.shards().map(|(_, shard)| shard).collect();
+    let most = |of: fn(&ShardEntry) -> u64| shards.iter().map(|&shard| of(shard)).max();
+    let (samples, bytes) = (most(|shard| shard.samples), most(|shard| shard.bytes));
+    // Of a small shard not all that may be read ahead is.
+    let held = from.reading_bytes().min(bytes.unwrap_or(0));
+    let is_far = from.requests().max(to.requests()) > 1;
+    let jobs = running.jobs.unwrap_or_else(|| {
+        let of_size = UNDER_WAY_BYTES.div_ceil(bytes.unwrap_or(0).clamp(1, UNDER_WAY_BYTES));
+        let of_size = if is_far { of_size as usize } else { 0 };
+        of_size
+            .min(MOST_JOBS)
+            .max(LEAST_JOBS.max(2 * running.cores))
+    });
     let overhead = Overhead {
         bytes: to.writing_bytes(),
-        job_bytes: from.reading_bytes(),
+        job_bytes: held,
         ..Overhead::default()
     };
-    let samples: Vec<u64> = manifest.shards().map(|(_, shard)| shard.samples).collect();
-    let largest = samples.iter().max().copied().unwrap_or(0);
-    let jobs = running.jobs_for(samples.len());
-    Ok(divide_copy(running.memory, jobs, overhead, largest)?.jobs)
+    let jobs = jobs.min(shards.len());
+    // A joined shard has the samples of several; twice as many as on average are a shard of small ones.
+    let of_bytes = |bytes: u64| {
+        let share = bytes as f64 / manifest.bytes.max(1) as f64;
+        ((manifest.samples as f64 * share * 2.0) as u64).min(manifest.samples)
+    };
+    let samples = samples.unwrap_or(0).max(shard_bytes.map_or(0, of_bytes));
+    Ok(divide_copy(running.memory, jobs, overhead, samples)?.jobs)
 }
 
 fn summary(

@@ -23,13 +23,12 @@ use crate::base::units::{bytes_text, counted};
 use crate::format::Finding;
 use crate::model::counters::Counters;
 use crate::model::manifest::{
-    Derivation, MANIFEST, Manifest, SNAPSHOT_DIR, ShardEntry, SplitEntry, snapshot_name,
-    snapshot_number,
+    Derivation, Manifest, SNAPSHOT_DIR, ShardEntry, SplitEntry, snapshot_number,
 };
 use crate::model::recipe::Cut;
 use crate::publish::commit::{commit_copy, export_copy};
 use crate::state::done::footer;
-use crate::state::published::{load, require};
+use crate::state::published::{load, require_text};
 use crate::state::refusals::COPY;
 use crate::store::{Sink, at_once};
 use crate::upkeep::copy::companions::{copy_files, copy_plans};
@@ -46,15 +45,17 @@ const NAMED: usize = 5;
 
 /// One copy.
 pub(crate) struct Copy<'a> {
-    /// The dataset.
+    /// Where the dataset lies.
     pub from: &'a dyn Sink,
+    /// What is published there.
+    pub original: &'a Original,
     /// Where it is to be.
     pub to: &'a dyn Sink,
     /// What of it.
     pub selection: &'a Selection,
     /// Most bytes of a shard, where neighbours are to be joined.
     pub shard_bytes: Option<u64>,
-    /// Shards that pass through here at once.
+    /// Shards that are copied at once.
     pub jobs: usize,
     /// Memory that reader indexes may take.
     pub memory: u64,
@@ -85,31 +86,19 @@ pub(crate) struct Copied {
     pub later: Option<u64>,
 }
 
-/// The dataset that is copied.
-struct Original {
-    manifest: Manifest,
-    /// As it lies there.
+/// A dataset that is copied.
+pub(crate) struct Original {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// That as it lies there.
     text: Bytes,
 }
 
 impl Original {
-    fn load(from: &dyn Sink) -> Result<Self> {
-        let manifest = require(from)?;
-        let snapshot = snapshot_name(manifest.snapshot);
-        // The manifest may be replaced meanwhile; a snapshot never is.
-        for name in [MANIFEST, &snapshot] {
-            let text = from.get(name)?;
-            let is_it = |text: &Bytes| {
-                Manifest::decode(name, text).is_ok_and(|decoded| decoded == manifest)
-            };
-            if let Some(text) = text.filter(is_it) {
-                return Ok(Self { manifest, text });
-            }
-        }
-        Err(Error::new(
-            Kind::Transient,
-            format!("{from}/{MANIFEST} was replaced a moment ago: run again"),
-        ))
+    /// The dataset that is published there.
+    pub(crate) fn load(from: &dyn Sink) -> Result<Self> {
+        let (manifest, text) = require_text(from)?;
+        Ok(Self { manifest, text })
     }
 
     /// What is to be copied as a manifest, without reader indexes; those of all of it are as they were.
@@ -187,7 +176,7 @@ fn digest_of_joined(words: &[String], targets: &[Target<'_>]) -> String {
 /// Damage of the source names shard, and sample where there is one; a destination that holds anything else is a conflict, and nothing
 /// was written.
 pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
-    let original = Original::load(run.from)?;
+    let original = run.original;
     let selected = run.selection.of(run.from, &original.manifest)?;
     let targets = match run.shard_bytes {
         None => as_they_are(&selected.shards),
@@ -225,7 +214,7 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
     let has_plans = run.is_whole() && copy_plans(run.from, run.to, &wanted)?;
     let moved = bring(run, &targets, there, &wanted.plan, &wanted.names.classes)?;
     run.counters.begin("publish", 0, 0, 0);
-    let manifest = publish(run, &original, wanted, &moved)?;
+    let manifest = publish(run, wanted, &moved)?;
     let removed = match has_plans {
         true => 0,
         false => remove_earlier(run.to, &manifest)?,
@@ -250,13 +239,8 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
 }
 
 /// Puts the manifest, when all shards are there, and what lies beside it.
-fn publish(
-    run: &Copy<'_>,
-    original: &Original,
-    mut wanted: Manifest,
-    moved: &Moved,
-) -> Result<Manifest> {
-    let (to, memory) = (run.to, run.memory);
+fn publish(run: &Copy<'_>, mut wanted: Manifest, moved: &Moved) -> Result<Manifest> {
+    let (original, to, memory) = (run.original, run.to, run.memory);
     if run.is_whole() {
         let made = copy_files(run.from, to, &wanted)?;
         return commit_copy(to, wanted, &original.text, made, memory);
@@ -449,7 +433,7 @@ impl Copy<'_> {
 
     /// What verification finds in these shards of the source.
     fn findings(&self, names: &HashSet<&str>) -> Result<Vec<Finding>> {
-        let mut manifest = require(self.from)?;
+        let mut manifest = self.original.manifest.clone();
         for split in &mut manifest.splits {
             split
                 .shards

@@ -10,8 +10,11 @@ use crate::model::recipe::{Compression, Cut};
 use crate::model::record::{ShardRecord, index_name};
 use crate::plan::cut::cut;
 use crate::state::published::require_record;
-use crate::store::{Piece, Sink};
+use crate::store::{Piece, Sink, at_once};
 use crate::upkeep::copy::selection::Wanted;
+
+/// Records that are read at once at most: those of a joined shard are held together anyway.
+const RECORDS: usize = 16;
 
 /// A shard that the copy is to have.
 pub(super) struct Target<'a> {
@@ -69,8 +72,9 @@ impl Target<'_> {
             ..ShardRecord::empty(&self.entry.name)
         };
         let mut start = 0;
-        for (at, part) in self.parts.iter().enumerate() {
-            let record = require_record(part, from)?;
+        let depth = from.requests().clamp(1, RECORDS);
+        let records = at_once(depth, &self.parts, |part| require_record(part, from))?;
+        for (at, record) in records.into_iter().enumerate() {
             joined
                 .samples
                 .extend(record.samples.into_iter().map(|mut sample| {

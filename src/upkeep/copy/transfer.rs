@@ -18,8 +18,6 @@ use crate::upkeep::copy::target::Target;
 
 /// Bytes that are read and written at once.
 const PASSED_BYTES: usize = 1 << 20;
-/// Shards that a server is asked to put together at once.
-const ASSEMBLED: usize = 16;
 
 /// Length and CRC-32 of an index file.
 pub(super) type IndexSum = (u64, String);
@@ -110,7 +108,7 @@ pub(super) fn bring(
     if run.to.may_assemble(&location) {
         let todo = lacking(&indexes);
         run.begin("copy in the store", targets, &todo, false);
-        let made = at_once(ASSEMBLED, &todo, |&at| {
+        let made = at_once(run.jobs, &todo, |&at| {
             bringing.assemble(&targets[at], &location)
         })?;
         for (at, sum) in todo.into_iter().zip(made) {
