@@ -1,6 +1,7 @@
 //! Destinations that are refused before anything in them is changed: of a later version of this program, or of somebody else.
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::text::show;
 use crate::model::manifest::{STATE, snapshot_name};
 use crate::model::version;
 use crate::state::claims::stored;
@@ -28,17 +29,28 @@ pub(crate) fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<(
     }
 }
 
-/// Refuses a destination that holds something else than a dataset of ours or nothing.
+/// Refuses a destination without plans that holds something else than a dataset of ours or nothing: a copy that is not finished, too, and a
+/// copy of a part, which only the next copy may change.
 pub(crate) fn check_ours(sink: &dyn Sink) -> Result<()> {
     let state = sink.list(STATE)?;
+    let published = match state.is_empty() {
+        true => None,
+        false => unless_damaged(load(sink))?.flatten(),
+    };
     let is_begun = state.iter().any(|(name, _)| name == COPY);
-    if is_begun && load(sink)?.is_none() {
-        return Err(Error::new(
-            Kind::Conflict,
-            format!(
-                "{sink} holds a copy that is not finished: run that `shardpack copy` again, or choose another destination"
-            ),
-        ));
+    let what = match published.map(|manifest| manifest.derived_from) {
+        Some(Some(derived)) => {
+            let selection = show(derived.selection.as_bytes());
+            format!("a part of another dataset ({selection}): let that grow and copy it again")
+        }
+        None if is_begun => {
+            "a copy that is not finished: run that `shardpack copy` again".to_owned()
+        }
+        _ => String::new(),
+    };
+    if !what.is_empty() {
+        let what = format!("{sink} holds {what}, or choose another destination");
+        return Err(Error::new(Kind::Conflict, what));
     }
     if !state.is_empty() {
         return Ok(());

@@ -182,6 +182,14 @@ fn a_part_is_a_dataset_that_says_what_it_is_a_part_of() {
         met.extend(contents(&part));
     }
     assert_eq!(met, all);
+    // A conversion would make the shards of the whole there.
+    let part = data.fresh();
+    copy_to(&output.path, &part, &["--shards", "0/3"]).exits(0);
+    let before = digests(&part);
+    data.convert_to(&part, &["--shard-samples", "5", "--index", "wids,dali"])
+        .exits(10)
+        .says(&["holds a part of another dataset (part 0/3 of the shards)"]);
+    assert_eq!(digests(&part), before);
     let val = data.fresh();
     copy_to(&output.path, &val, &["--split", "val"])
         .exits(0)
