@@ -21,6 +21,17 @@ pub(crate) fn crc_from_text(text: &str) -> Option<u32> {
         .flatten()
 }
 
+/// The CRC-32 of a content without the last so many of its bytes, all of which are zeros.
+pub(crate) fn crc_without_zeros(crc32: u32, zeros: u64) -> u32 {
+    const POLYNOMIAL: u32 = 0xEDB8_8320;
+    // Each bit of zero that was appended is taken back: what a step with the polynomial left has its highest bit.
+    let undone = (0..zeros * 8).fold(!crc32, |state, _| match state >> 31 {
+        0 => state << 1,
+        _ => (state ^ POLYNOMIAL) << 1 | 1,
+    });
+    !undone
+}
+
 /// Counts and checksums everything written through it.
 pub(crate) struct Digest<W: Write> {
     inner: W,
@@ -222,6 +233,16 @@ mod tests {
             sum.sha256.as_deref(),
             Some("15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225")
         );
+    }
+
+    proptest! {
+        #[test]
+        fn zeros_at_the_end_are_taken_back(content in proptest::collection::vec(any::<u8>(), 0..300), zeros in 0u64..3000) {
+            let mut longer = content.clone();
+            longer.resize(content.len() + zeros as usize, 0);
+            let shorter = crc_without_zeros(crc32fast::hash(&longer), zeros);
+            prop_assert_eq!(shorter, crc32fast::hash(&content));
+        }
     }
 
     /// A reader that gives few bytes at a time.

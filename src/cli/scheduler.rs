@@ -62,7 +62,7 @@ pub(crate) fn worker(
         return Err(Error::usage("--workers 0: give at least 1"));
     }
     if let Some(text) = flag {
-        let worker = parse(text)?;
+        let worker = parse("--worker", text)?;
         return match workers {
             Some(workers) if workers != worker.of => Err(Error::usage(format!(
                 "--worker {text} is one of {} workers and --workers says {workers}: give one of the two",
@@ -93,15 +93,15 @@ pub(crate) fn worker(
     }
 }
 
-/// Reads `K/N`.
-fn parse(text: &str) -> Result<Worker> {
+/// Reads `K/N`, which was given with this flag.
+pub(crate) fn parse(flag: &str, text: &str) -> Result<Worker> {
     text.split_once('/')
         .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)))
         .filter(|(number, of)| number < of)
         .map(|(number, of)| Worker { number, of })
         .ok_or_else(|| {
             Error::usage(format!(
-                "--worker `{text}`: write K/N with K from 0 to N-1, for example 0/3"
+                "{flag} `{text}`: write K/N with K from 0 to N-1, for example 0/3"
             ))
         })
 }

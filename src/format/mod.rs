@@ -273,6 +273,11 @@ pub(crate) trait Layout: Send + Sync {
     }
     /// Bytes of a shard besides its samples.
     fn overhead_bytes(&self) -> u64;
+    /// Whether shards one after the other are a shard too, where each but the last goes without its last [`Layout::overhead_bytes`], which
+    /// are zeros.
+    fn joins(&self) -> bool {
+        false
+    }
     /// Walks a shard that anybody made, unpacked, and says what is in it. `keys` begins the keys of samples that have none of their
     /// own. Damage goes to `visit`; an error is a failed read.
     fn walk(

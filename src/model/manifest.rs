@@ -101,7 +101,7 @@ pub(crate) struct Manifest {
     pub samples: u64,
     /// Bytes of all shards.
     pub bytes: u64,
-    /// The dataset that it was made from, if it was made from one.
+    /// The dataset that it was made from or is a part of, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived_from: Option<Derivation>,
     /// What labels and fields are called.

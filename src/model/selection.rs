@@ -210,16 +210,19 @@ pub(crate) fn digest<'l>(lines: impl Iterator<Item = &'l str>) -> String {
     crate::base::text::hex(&hasher.finalize())
 }
 
-/// What a dataset was made from, where that was one too.
+/// What a dataset was made from, where that was one too, or of what its shards are a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Derivation {
     /// Name of the dataset.
     pub name: String,
-    /// SHA-256 of its manifest.
+    /// SHA-256 of its manifest, 64 hexadecimal digits.
     pub manifest: String,
-    /// Which part of it was taken; empty for all.
+    /// Which part of it was taken, the same words for the same choice; empty for all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub selection: String,
+    /// Whether the shards were copied as they are: only another copy can go on with them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub copied: bool,
 }
 
 #[cfg(test)]

@@ -123,6 +123,21 @@ pub(crate) fn divide_repair(memory: u64, jobs: usize, overhead: Overhead, larges
     })
 }
 
+/// The same for copying shards, `largest` samples in one of them: besides what the stores take, a job holds the rows of a shard that it joins.
+pub(crate) fn divide_copy(
+    memory: u64,
+    jobs: usize,
+    overhead: Overhead,
+    largest: u64,
+) -> Result<Budget> {
+    let fixed = BASE_BYTES + overhead.bytes;
+    let each = largest * VERIFIED_ROW_BYTES + BUFFER_BYTES + overhead.job_bytes;
+    share(memory, jobs, fixed, each, 0).map_err(|needed| {
+        let what = format!("the largest shard's {}", counted(largest, "sample"));
+        too_little(memory, needed, &what, "`--jobs`")
+    })
+}
+
 /// Lists of a plan that may be read at once beside the listing of a source with so many samples: `most` of them, or fewer, so that lists of
 /// `largest` bytes take no more than half of what is left of `memory`; at least one.
 pub(crate) fn lists_at_once(memory: u64, samples: u64, largest: u64, most: usize) -> usize {

@@ -6,7 +6,7 @@ use crate::base::error::{Error, Kind, Result};
 use crate::model::manifest::{MANIFEST, Manifest, snapshot_name};
 use crate::model::version;
 use crate::publish::companions::{catch_up, put_companions, restore_companions};
-use crate::publish::readers::{ExportedFiles, export_readers};
+use crate::publish::readers::{ExportedFiles, NamedFile, export_readers};
 use crate::publish::records::prepare;
 use crate::state::plans::Stored;
 use crate::state::published::load;
@@ -30,7 +30,7 @@ pub(crate) fn publish(sink: &dyn Sink, stored: &Stored, memory: u64) -> Result<M
             (Some(_), published) => return Err(overtaken(sink, published.as_ref())),
         };
         let (manifest, made) = prepare(sink, stored, base.as_ref(), memory)?;
-        let Some(theirs) = put_snapshot(sink, &manifest)? else {
+        let Some(theirs) = put_snapshot(sink, &manifest, &manifest.encode()?)? else {
             return put_companions(sink, manifest, made, memory);
         };
         // Where an index was added to what this goes on from, the next turn goes on from that.
@@ -90,7 +90,7 @@ pub(crate) fn add_indexes(
             return restore_companions(sink, manifest, of_dataset, memory);
         }
         next.snapshot += 1;
-        match put_snapshot(sink, &next)? {
+        match put_snapshot(sink, &next, &next.encode()?)? {
             None => return put_companions(sink, next, of_dataset, memory),
             // Another run added its own meanwhile: ours come on top of that.
             Some(theirs) if is_next(&theirs, &next, &manifest.plan) => {}
@@ -105,10 +105,34 @@ pub(crate) fn commit_snapshot(
     manifest: Manifest,
     memory: u64,
 ) -> Result<Manifest> {
-    match put_snapshot(sink, &manifest)? {
-        None => put_companions(sink, manifest, Vec::new(), memory),
+    let text = manifest.encode()?;
+    commit_copy(sink, manifest, &text, Vec::new(), memory)
+}
+
+/// The same of a manifest whose bytes are these, with reader indexes of the whole dataset, `made` already where they are.
+pub(crate) fn commit_copy(
+    sink: &dyn Sink,
+    manifest: Manifest,
+    text: &[u8],
+    made: Vec<NamedFile>,
+    memory: u64,
+) -> Result<Manifest> {
+    match put_snapshot(sink, &manifest, text)? {
+        None => put_companions(sink, manifest, made, memory),
         Some(theirs) => Err(disagreement(sink, &manifest, &theirs)),
     }
+}
+
+/// Adds reader indexes to a manifest that is not committed yet, and gives those of the whole dataset, which are to be put after it.
+pub(crate) fn export_copy(
+    sink: &dyn Sink,
+    manifest: &mut Manifest,
+    readers: &[String],
+    memory: u64,
+) -> Result<Vec<NamedFile>> {
+    let exported = export_readers(sink, manifest, readers, memory)?;
+    manifest.indexes = exported.entries;
+    Ok(exported.of_dataset)
 }
 
 /// Whether it is a snapshot of this plan that was put where ours was to be: what goes on from it gets further.
@@ -123,9 +147,9 @@ fn is_of(snapshot: &[u8], plan: &str) -> bool {
 }
 
 /// Puts the snapshot, which may be there from an earlier run; gives what is there when that is another one.
-fn put_snapshot(sink: &dyn Sink, manifest: &Manifest) -> Result<Option<Bytes>> {
-    let (snapshot, text) = (snapshot_name(manifest.snapshot), manifest.encode()?);
-    if sink.put_if_absent(&snapshot, &text)? {
+fn put_snapshot(sink: &dyn Sink, manifest: &Manifest, text: &[u8]) -> Result<Option<Bytes>> {
+    let snapshot = snapshot_name(manifest.snapshot);
+    if sink.put_if_absent(&snapshot, text)? {
         return Ok(None);
     }
     let theirs = sink.get(&snapshot)?.unwrap_or_default();

@@ -10,6 +10,11 @@ use crate::store::Sink;
 
 /// The destination's manifest, if it is published.
 pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
+    Ok(load_text(sink)?.map(|(manifest, _)| manifest))
+}
+
+/// The same with its bytes.
+pub(crate) fn load_text(sink: &dyn Sink) -> Result<Option<(Manifest, Bytes)>> {
     let Some(text) = sink.get(MANIFEST)? else {
         return Ok(None);
     };
@@ -24,12 +29,17 @@ pub(crate) fn load(sink: &dyn Sink) -> Result<Option<Manifest>> {
         }
         _ => error,
     })?;
-    Ok(Some(manifest))
+    Ok(Some((manifest, text)))
 }
 
 /// The destination's manifest, or an error that says how to get one.
 pub(crate) fn require(sink: &dyn Sink) -> Result<Manifest> {
-    load(sink)?.ok_or_else(|| {
+    require_text(sink).map(|(manifest, _)| manifest)
+}
+
+/// The same with its bytes.
+pub(crate) fn require_text(sink: &dyn Sink) -> Result<(Manifest, Bytes)> {
+    load_text(sink)?.ok_or_else(|| {
         Error::failed(format!(
             "{sink} has no {MANIFEST}: nothing is published there, run `shardpack convert SRC {sink_word}` to its end", sink_word = sink.word()))
     })

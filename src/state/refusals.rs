@@ -1,11 +1,15 @@
 //! Destinations that are refused before anything in them is changed: of a later version of this program, or of somebody else.
 
-use crate::base::error::{Error, Result, unless_damaged};
+use crate::base::error::{Error, Kind, Result, unless_damaged};
+use crate::base::text::show;
 use crate::model::manifest::{STATE, snapshot_name};
 use crate::model::version;
 use crate::state::claims::stored;
 use crate::state::published::load;
 use crate::store::Sink;
+
+/// What a copy that is not finished is to be; gone when it is.
+pub(crate) const COPY: &str = "_shardpack/copy.json";
 
 /// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
 /// after that, and by the plan that was claimed last, published or not. What is damaged there is left to whoever needs it.
@@ -25,9 +29,30 @@ pub(crate) fn refuse_later_snapshot(sink: &dyn Sink, published: u64) -> Result<(
     }
 }
 
-/// Refuses a destination that holds something else than a dataset of ours or nothing.
+/// Refuses a destination without plans that holds something else than a dataset of ours or nothing: a copy that is not finished, too, and a
+/// copy of a part, which only the next copy may change.
 pub(crate) fn check_ours(sink: &dyn Sink) -> Result<()> {
-    if !sink.list(STATE)?.is_empty() {
+    let state = sink.list(STATE)?;
+    let published = match state.is_empty() {
+        true => None,
+        false => unless_damaged(load(sink))?.flatten(),
+    };
+    let is_begun = state.iter().any(|(name, _)| name == COPY);
+    let what = match published.map(|manifest| manifest.derived_from) {
+        Some(Some(derived)) if derived.copied => {
+            let selection = show(derived.selection.as_bytes());
+            format!("a part of another dataset ({selection}): let that grow and copy it again")
+        }
+        None if is_begun => {
+            "a copy that is not finished: run that `shardpack copy` again".to_owned()
+        }
+        _ => String::new(),
+    };
+    if !what.is_empty() {
+        let what = format!("{sink} holds {what}, or choose another destination");
+        return Err(Error::new(Kind::Conflict, what));
+    }
+    if !state.is_empty() {
         return Ok(());
     }
     let found = sink.list("")?;

@@ -190,6 +190,30 @@ pub(crate) struct ObjectMeta {
     pub age: Duration,
 }
 
+/// The beginning of an object of another place, of which something is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    /// The place, as its store says it.
+    pub location: &'a str,
+    /// Name of the object below that.
+    pub name: &'a str,
+    /// How many of its first bytes, at least one.
+    pub bytes: u64,
+    /// Its length.
+    pub of_bytes: u64,
+    /// CRC-32 of all of it.
+    pub of_crc32: u32,
+}
+
+/// What came of [`Sink::assemble`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Assembled {
+    /// The object is there, and is what it should be.
+    Done,
+    /// Nothing was made, for this reason: the bytes have to pass through this machine.
+    Cannot(String),
+}
+
 /// Where shards go, and where they are read back from.
 ///
 /// Names are relative, `/`-separated and checked: a name from a manifest cannot leave the root.
@@ -201,6 +225,20 @@ pub(crate) trait Sink: fmt::Display + Send + Sync {
 
     /// Opens a shard of about so many bytes for writing; nothing is visible under `name` until it is committed.
     fn create(&self, name: &str, bytes: u64) -> Result<Box<dyn ShardWriter>>;
+
+    /// Whether objects of that location may lie where this store can have them copied without reading them.
+    fn may_assemble(&self, location: &str) -> bool {
+        let _ = location;
+        false
+    }
+
+    /// Makes an object of the beginnings of others, which the server that holds them puts together: none of their bytes passes through here.
+    /// It is visible under `name` once the server has found that its CRC-32 is this. An object that is not as long, or has not the checksum,
+    /// that its piece says is [`crate::base::error::Kind::Damage`].
+    fn assemble(&self, name: &str, pieces: &[Piece<'_>], crc32: u32) -> Result<Assembled> {
+        let _ = (name, pieces, crc32);
+        Ok(Assembled::Cannot("this is no server".to_owned()))
+    }
 
     /// Reads a small object (plan, record, manifest), or `None` if it is not there.
     fn get(&self, name: &str) -> Result<Option<Bytes>>;

@@ -4,6 +4,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod content;
+pub(crate) mod copy;
 pub(crate) mod duplicates;
 pub(crate) mod find;
 pub(crate) mod gc;

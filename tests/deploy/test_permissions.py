@@ -18,6 +18,7 @@ ACTIONS = {
     "PutObject": "s3:PutObject",
     "CreateMultipartUpload": "s3:PutObject",
     "UploadPart": "s3:PutObject",
+    "UploadPartCopy": "s3:PutObject",
     "CompleteMultipartUpload": "s3:PutObject",
     "AbortMultipartUpload": "s3:AbortMultipartUpload",
     "ListMultipartUploads": "s3:ListBucketMultipartUploads",
@@ -97,6 +98,8 @@ def test_the_permissions_of_each_verb_are_those_that_the_page_says(run, store, i
     on_src["plan"] |= asked("plan", "s3://bucket/images", local, *recipe)
     on_src["pack"] |= asked("pack", local)
     run("publish", local)
+    on_dst["copy"] |= asked("copy", local, "s3://bucket/copied")
+    on_src["copy"] |= asked("copy", "s3://bucket/copied", str(tmp_path / "copied"))
     on_src["verify"] |= asked("verify", local, "--level", "source", "--source", "s3://bucket/images")
     (tmp_path / "shards" / shard).write_bytes(b"")
     on_src["repair"] |= asked("repair", local, "--source", "s3://bucket/images")

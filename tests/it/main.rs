@@ -20,6 +20,8 @@ mod policy;
 mod plan;
 // Interrupted and resumed runs.
 mod resume;
+// Datasets, and parts of them, at other places.
+mod copy;
 // What no snapshot names is removed, and nothing else.
 mod gc;
 // Runs that are killed at random moments, stand still, and meet each other.

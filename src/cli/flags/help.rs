@@ -37,7 +37,7 @@ struct Usual {
     examples: &'static str,
 }
 
-const USUAL: [Usual; 15] = [
+const USUAL: [Usual; 16] = [
     Usual {
         verb: "convert",
         flags: &[
@@ -164,6 +164,25 @@ shardpack compact shards --source images --dry-run
   shardpack gc shards --keep 1                   # and the small ones go",
     },
     Usual {
+        verb: "copy",
+        flags: &[
+            "split",
+            "shards",
+            "class",
+            "shard_size",
+            "dry_run",
+            "jobs",
+            "memory",
+            "json",
+            "progress",
+            "endpoint_url",
+        ],
+        examples: "\
+shardpack copy s3://bucket/shards /nvme/shards
+  shardpack copy s3://bucket/shards /nvme/shards --shards 0/8
+  shardpack copy s3://bucket/small s3://bucket/large --shard-size 1GB",
+    },
+    Usual {
         verb: "gc",
         flags: &[
             "older_than",
@@ -287,13 +306,13 @@ const ACT: [(&[&str], &[&str]); 6] = [
     (
         &["jobs"],
         &[
-            "convert", "pack", "verify", "repair", "compact", "index", "report",
+            "convert", "pack", "verify", "repair", "compact", "copy", "index", "report",
         ],
     ),
     (
         &["progress"],
         &[
-            "convert", "plan", "pack", "publish", "verify", "repair", "compact", "index",
+            "convert", "plan", "pack", "publish", "verify", "repair", "compact", "copy", "index",
         ],
     ),
     (&["problems"], &["convert", "plan", "pack", "compact"]),
@@ -301,18 +320,18 @@ const ACT: [(&[&str], &[&str]); 6] = [
     (
         &["sse", "sse_kms_key_id", "tagging"],
         &[
-            "convert", "plan", "pack", "publish", "verify", "repair", "compact", "index",
+            "convert", "plan", "pack", "publish", "verify", "repair", "compact", "copy", "index",
         ],
     ),
     (
         &["no_fsync", "unsafe_no_conditional_put"],
         &[
-            "convert", "plan", "pack", "publish", "repair", "compact", "index",
+            "convert", "plan", "pack", "publish", "repair", "compact", "copy", "index",
         ],
     ),
     (
         &["storage_class"],
-        &["convert", "pack", "repair", "compact"],
+        &["convert", "pack", "repair", "compact", "copy"],
     ),
 ];
 

@@ -62,6 +62,8 @@ pub(crate) enum Verb {
     Repair(RepairArgs),
     /// Merge small shards, which many small additions leave behind
     Compact(CompactArgs),
+    /// Copy a dataset or a part of it, checked on its way
+    Copy(CopyArgs),
     /// Remove what nothing needs: partial files, unused shards and plans
     Gc(GcArgs),
     /// Describe finished shards to more readers, also shards of others
@@ -103,6 +105,7 @@ impl Verb {
             Self::Verify(_) => "verify",
             Self::Repair(_) => "repair",
             Self::Compact(_) => "compact",
+            Self::Copy(_) => "copy",
             Self::Gc(_) => "gc",
             Self::Index(_) => "index",
             Self::Report(_) => "report",
@@ -124,6 +127,7 @@ impl Verb {
             Self::Verify(args) => &args.common,
             Self::Repair(args) => &args.common,
             Self::Compact(args) => &args.common,
+            Self::Copy(args) => &args.common,
             Self::Gc(args) => &args.common,
             Self::Index(args) => &args.common,
             Self::Report(args) => &args.common,

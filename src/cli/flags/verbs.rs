@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::base::units::parse_time;
+use crate::base::units::{parse_bytes, parse_time};
 
 use super::groups::*;
 use super::values::*;
@@ -235,6 +235,56 @@ pub(crate) struct CompactArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     /// Print what would be done, and write nothing
+    #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
+    /// The dataset: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
+    pub(crate) source: String,
+    /// Where the copy goes: a directory or s3://BUCKET/PREFIX
+    #[arg(value_name = "DST", env = "SHARDPACK_DST")]
+    pub(crate) destination: String,
+    /// Only this split; repeat for more
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "SHARDPACK_SPLIT",
+        help_heading = "Part of it"
+    )]
+    pub(crate) split: Vec<String>,
+    /// Only part K of N of the shards, from 0: 0/8
+    ///
+    /// Every Nth shard of each split, beginning with the Kth.
+    #[arg(
+        long,
+        value_name = "K/N",
+        env = "SHARDPACK_SHARDS",
+        help_heading = "Part of it"
+    )]
+    pub(crate) shards: Option<String>,
+    /// Only shards with samples of this class; repeat for more
+    ///
+    /// Whole shards are copied, so that other classes come along: of a shuffled dataset nearly all do.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        env = "SHARDPACK_CLASS",
+        help_heading = "Part of it"
+    )]
+    pub(crate) class: Vec<String>,
+    /// Join neighbouring shards to larger ones of at most this size
+    ///
+    /// Tar and TFRecord without compression. Inside one S3 no byte of them is read or sent.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, env = "SHARDPACK_SHARD_SIZE", help_heading = "Part of it")]
+    pub(crate) shard_size: Option<u64>,
+    /// Print what would be copied, and write nothing
     #[arg(short = 'n', long, env = "SHARDPACK_DRY_RUN", help_heading = "Running")]
     pub(crate) dry_run: bool,
     #[command(flatten)]

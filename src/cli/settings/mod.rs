@@ -23,7 +23,7 @@ pub(crate) use running::{
     Limits, Running, SummaryPlace, check_stdout, command_line, deadline, now, progress_file,
     running, summary,
 };
-pub(crate) use verbs::{FanOut, PlanOutputs, SamplePart, VerifyScope};
+pub(crate) use verbs::{CopyScope, FanOut, PlanOutputs, SamplePart, VerifyScope};
 pub(crate) use verbs::{
-    fan_out, gc, index_names, level, part, plan_outputs, policy, verify_scope, worker,
+    copy, fan_out, gc, index_names, level, part, plan_outputs, policy, verify_scope, worker,
 };

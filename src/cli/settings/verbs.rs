@@ -9,6 +9,7 @@ use crate::cli::flags as cli;
 use crate::cli::scheduler::{self};
 use crate::model::policy::Policy;
 use crate::plan::worker::Worker;
+use crate::upkeep::copy::Selection;
 use crate::upkeep::gc::RemovalRules;
 use crate::upkeep::verify::Level;
 
@@ -39,6 +40,15 @@ impl VerifyScope {
     pub(crate) fn is_part(&self) -> bool {
         self.sample.is_some() || self.resume || self.max_duration.is_some()
     }
+}
+
+/// What of a dataset to copy, and how its shards are to be cut.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CopyScope {
+    /// What of it.
+    pub selection: Selection,
+    /// Most bytes of a shard, where neighbours are to be joined.
+    pub shard_bytes: Option<u64>,
 }
 
 /// One worker of several that do a conversion together.
@@ -160,6 +170,32 @@ pub(crate) fn verify_scope(args: &cli::VerifyArgs, level: Level) -> Result<Verif
             "--level list reads no shards that --sample, --resume and --max-duration could choose from: drop them, or use `--level data`",
         )),
     }
+}
+
+/// What of a dataset to copy.
+pub(crate) fn copy(args: &cli::CopyArgs) -> Result<CopyScope> {
+    // An empty environment twin says nothing.
+    let given = |names: &[String]| -> Vec<String> {
+        names
+            .iter()
+            .filter(|name| !name.is_empty())
+            .cloned()
+            .collect()
+    };
+    let part = args.shards.as_deref().filter(|text| !text.is_empty());
+    if args.shard_size == Some(0) {
+        return Err(Error::usage("--shard-size 0: give a size, for example 1GB"));
+    }
+    Ok(CopyScope {
+        selection: Selection {
+            splits: given(&args.split),
+            classes: given(&args.class),
+            part: part
+                .map(|text| scheduler::parse("--shards", text))
+                .transpose()?,
+        },
+        shard_bytes: args.shard_size,
+    })
 }
 
 /// What of a sample to write.

@@ -4,6 +4,8 @@ pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod convert;
+mod copied;
+pub(crate) mod copy;
 mod cost;
 mod decide;
 mod describe;
@@ -55,6 +57,13 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             repair::run(&args.dataset.destination, source, args.dry_run, running)
         }
         Verb::Compact(args) => compact(args, running),
+        Verb::Copy(args) => copy::run(
+            &args.source,
+            &args.destination,
+            &settings::copy(args)?,
+            args.dry_run,
+            running,
+        ),
         Verb::Gc(args) => gc::run(&args.dataset.destination, &settings::gc(args)?, running),
         Verb::Index(args) => {
             let names = settings::index_names(&args.index);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::copied::CopyReport;
 use super::outline::write_outline;
 use super::print;
 use crate::base::error::{Error, Result};
@@ -69,6 +70,9 @@ pub(crate) struct Summary {
     /// Objects that `repair` made again, or would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repaired: Vec<String>,
+    /// How a copy came about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) copy: Option<CopyReport>,
     /// Requests to an object store that were made again.
     pub retries: u64,
     /// Those of them that it answered by asking for fewer.
@@ -203,6 +207,9 @@ impl Summary {
         out.push('\n');
         if let Some(source) = &self.source {
             write_outline(&mut out, source);
+        }
+        if let Some(copy) = &self.copy {
+            out.push_str(&copy.text());
         }
         if let Some(changes) = &self.changes
             && *changes != Changes::default()

@@ -164,6 +164,10 @@ impl Layout for Tar {
         END_BYTES as u64
     }
 
+    fn joins(&self) -> bool {
+        true
+    }
+
     fn walk(
         &self,
         name: &str,

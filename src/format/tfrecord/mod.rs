@@ -66,6 +66,10 @@ impl Layout for TfRecord {
         0
     }
 
+    fn joins(&self) -> bool {
+        true
+    }
+
     fn walk(
         &self,
         name: &str,

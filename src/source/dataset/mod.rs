@@ -143,6 +143,7 @@ impl Published {
             name: self.manifest.name.clone(),
             manifest: self.digest.clone(),
             selection: String::new(),
+            copied: false,
         }
     }
 

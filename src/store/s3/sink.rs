@@ -20,7 +20,9 @@ use crate::store::s3::read::{self, Object, PAST_END, Span, read};
 use crate::store::s3::trouble::RequestError;
 use crate::store::s3::unfinished::unfinished_uploads;
 use crate::store::s3::write::{self, How, Put, S3Shard, Writes};
-use crate::store::{Access, Leftover, ObjectMeta, ShardWriter, Sink, StoredChecksum};
+use crate::store::{
+    Access, Assembled, Leftover, ObjectMeta, Piece, ShardWriter, Sink, StoredChecksum,
+};
 
 /// Below this much one request is quicker than several.
 const ONE_REQUEST_BYTES: u64 = 16 << 20;
@@ -135,6 +137,17 @@ impl Sink for S3Sink {
         let in_storage_class = name.starts_with(self.in_storage_class);
         let shard = S3Shard::new(&self.writes, key, in_storage_class, bytes);
         Ok(Box::new(shard))
+    }
+
+    fn may_assemble(&self, location: &str) -> bool {
+        // A process has one connection: whatever it reaches in S3 is there.
+        location.starts_with(S3_SCHEME)
+    }
+
+    fn assemble(&self, name: &str, pieces: &[Piece<'_>], crc32: u32) -> Result<Assembled> {
+        let key = self.key(name)?;
+        let in_storage_class = name.starts_with(self.in_storage_class);
+        write::assemble(&self.writes, &key, in_storage_class, pieces, crc32)
     }
 
     fn get(&self, name: &str) -> Result<Option<Bytes>> {

@@ -4,6 +4,7 @@
 //! it put together, where it can. Completing is ambiguous: an error may come although the object is there. Then the object is
 //! looked at, its token, size and checksum, before anything else is tried; nothing is uploaded twice and nothing is removed.
 
+mod assemble;
 mod parts;
 mod probe;
 mod put;
@@ -19,6 +20,7 @@ use crate::store::s3::connection::Connection;
 use crate::store::s3::location::Location;
 use crate::store::s3::write::parts::Parts;
 
+pub(super) use assemble::assemble;
 pub(super) use parts::requests;
 pub(super) use put::{How, Put};
 pub(super) use shard::S3Shard;

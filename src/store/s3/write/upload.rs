@@ -22,7 +22,7 @@ use crate::store::s3::write::{ABORT_ACTION, ACTION, Checksums, Writes};
 /// Time that giving up an upload may take: the process may be about to end.
 pub(super) const ABORT: Duration = Duration::from_secs(3);
 /// Completing is given more time than other requests, so many times as much: the server puts the parts together.
-const COMPLETE_TIMES: u32 = 4;
+pub(super) const COMPLETE_TIMES: u32 = 4;
 
 /// A multipart upload that was begun.
 pub(super) struct Upload {
