@@ -6,6 +6,7 @@
 
 mod amounts;
 mod axis;
+pub(crate) mod bench;
 mod chart;
 mod dataset;
 pub(crate) mod figures;

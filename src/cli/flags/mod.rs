@@ -73,6 +73,8 @@ pub(crate) enum Verb {
     Ls(LsArgs),
     /// Write one sample or field to stdout, reading only its bytes
     Cat(CatArgs),
+    /// Measure how fast data can be read as files and as shards
+    Bench(BenchArgs),
     /// Print what a shell needs to complete verbs and flags
     Completions(CompletionsArgs),
     /// Write pages for man(1) into a directory
@@ -105,6 +107,7 @@ impl Verb {
             Self::Inspect(_) => "inspect",
             Self::Ls(_) => "ls",
             Self::Cat(_) => "cat",
+            Self::Bench(_) => "bench",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
         }
@@ -126,6 +129,7 @@ impl Verb {
             Self::Inspect(args) => &args.common,
             Self::Ls(args) => &args.common,
             Self::Cat(args) => &args.common,
+            Self::Bench(args) => &args.common,
             Self::Completions(args) => &args.common,
             Self::Man(args) => &args.common,
         }
@@ -140,6 +144,7 @@ impl Verb {
             Self::Verify(args) => args.source.as_ref().or(args.source_argument.as_ref()),
             Self::Repair(args) => args.source.as_ref(),
             Self::Compact(args) => args.source.as_ref(),
+            Self::Bench(args) => Some(&args.source),
             _ => None,
         };
         source

@@ -39,7 +39,11 @@ impl FlowReader {
         let (way, object) = (Arc::clone(connection), Arc::new(object));
         connection.spawn(async move {
             let call = way.call(ACTION, object.location.object(&object.key));
-            if let Err(trouble) = send(&way, &call, &object, size, &sender).await {
+            let sent = tokio::select! {
+                sent = send(&way, &call, &object, size, &sender) => sent,
+                () = sender.closed() => Ok(()),
+            };
+            if let Err(trouble) = sent {
                 // Whoever went away does not want to know.
                 let _ = sender.send(Err(explain(&way, &object, &trouble))).await;
             }

@@ -41,7 +41,8 @@ pub(crate) fn decode(
     let (mut decoded, mut failed, mut pixels) = (0, 0, 0);
     for content in contents.iter().cycle().take(contents.len() * IMAGES) {
         stop.check()?;
-        if began.elapsed() >= time || decoded + failed >= contents.len() as u64 && failed > decoded {
+        if began.elapsed() >= time || decoded + failed >= contents.len() as u64 && failed > decoded
+        {
             break;
         }
         match probe(content, Validate::Decode, DECODE_BYTES) {

@@ -117,11 +117,6 @@ impl Images {
         })
     }
 
-    /// Bytes of an image in the mean.
-    pub(crate) fn mean_bytes(&self) -> u64 {
-        (self.bytes / self.count.max(1)).max(1)
-    }
-
     /// The same images again and again, in this order.
     pub(crate) fn load(&self, order: ReadOrder) -> Files {
         let (images, next) = match order {
@@ -210,7 +205,9 @@ impl Images {
             if !picked.is_empty() && (size > left || picked.len() as u64 >= images) {
                 break;
             }
-            let name = self.listing.dirs[at.dir as usize].file(at.file as usize).name;
+            let name = self.listing.dirs[at.dir as usize]
+                .file(at.file as usize)
+                .name;
             // Two images of one stem would be one sample.
             if keys.insert((at.dir, split_extension(name).0.to_ascii_lowercase())) {
                 left = left.saturating_sub(size);

@@ -117,6 +117,13 @@ pub(crate) struct Rate {
     pub(crate) first_samples_ms: Vec<f32>,
 }
 
+impl Rate {
+    /// How long an opened shard's first sample took.
+    pub(crate) fn first_sample_ms(&self) -> Percentiles {
+        Percentiles::of(&self.first_samples_ms)
+    }
+}
+
 /// What measuring takes besides a load.
 #[derive(Clone)]
 pub(crate) struct Around {

@@ -20,14 +20,16 @@ use crate::model::sample::Field;
 use crate::store::Dropped;
 
 pub(crate) use decode::{Decoding, decode};
-pub(crate) use images::{Images, ListingRate, ReadOrder, Sampled, has_requests};
-pub(crate) use load::{Around, Percentiles, Rate};
+pub(crate) use images::{Images, ListingRate, ReadOrder, has_requests};
 use load::{Allowance, Limits, Load, measure};
-pub(crate) use queue::{Pace, Waiting};
+pub(crate) use load::{Around, Percentiles, Rate};
 use queue::Queue;
+pub(crate) use queue::{Pace, Waiting};
 pub(crate) use shards::{BLOCK_BYTES, Shards};
 pub(crate) use verdict::{Feeding, Limit, Verdict, best, rate_text, times, verdict, waiting_text};
 
+/// Bytes that a measurement of streams may take, as a multiple of another's: each shard's beginning costs time that does not count in a long one.
+const WEIGHT_OF_STREAMS: u64 = 4;
 /// Images whose first byte is asked for alone.
 const PROBED: usize = 100;
 
@@ -141,21 +143,27 @@ impl Bounds {
 pub(crate) struct Bencher {
     bounds: Bounds,
     around: Around,
-    /// Bytes that may still be read, and by how many more measurements.
+    /// Bytes that may still be read, and the weight of all measurements that are to come.
     left: u64,
-    measurements: u64,
+    weight: u64,
     /// What became of files that were to be forgotten.
     pub(crate) cold: Cold,
 }
 
 impl Bencher {
-    /// One who will make so many measurements.
-    pub(crate) fn new(bounds: Bounds, around: Around, measurements: u64) -> Self {
+    /// One who will measure all there is, a training loop and decoding if they are wanted.
+    pub(crate) fn new(bounds: Bounds, around: Around, trains: bool, decodes: bool) -> Self {
+        let each = bounds.concurrency.len() as u64;
+        // Files by each number of readers and once in order, streams, samples, and blocks of them.
+        let weight = each * (WEIGHT_OF_STREAMS + 3)
+            + 1
+            + u64::from(trains) * (WEIGHT_OF_STREAMS + 1)
+            + u64::from(decodes);
         Self {
             left: bounds.bytes,
             bounds,
             around,
-            measurements,
+            weight,
             cold: Cold::default(),
         }
     }
@@ -176,10 +184,10 @@ impl Bencher {
     }
 
     /// What one measurement may read: what is left, divided among those that are to come, so that those that need less leave it to the others.
-    fn share(&mut self) -> u64 {
-        let share = self.left / self.measurements.max(1);
-        self.measurements = self.measurements.saturating_sub(1);
-        share
+    fn share(&mut self, weight: u64) -> u64 {
+        let share = self.left / self.weight.max(1) * weight;
+        self.weight = self.weight.saturating_sub(weight);
+        share.min(self.left)
     }
 
     fn measure(
@@ -209,7 +217,7 @@ impl Bencher {
     ) -> Result<Vec<Readers>> {
         let mut all = Vec::new();
         for &readers in readers {
-            let share = self.share();
+            let share = self.share(1);
             let load = match self.bounds.cold {
                 false => images.load(order),
                 true => self.cold_files(images, order, share)?,
@@ -255,7 +263,7 @@ impl Bencher {
         let mut all = Vec::new();
         for readers in self.bounds.concurrency.clone() {
             self.cool(shards)?;
-            let share = self.share();
+            let share = self.share(WEIGHT_OF_STREAMS);
             let load = shards.streams(self.bounds.cold);
             all.push(self.measure(&load, readers, share, None)?);
         }
@@ -267,7 +275,7 @@ impl Bencher {
         let mut all = Vec::new();
         for readers in self.bounds.concurrency.clone() {
             self.cool(shards)?;
-            let share = self.share();
+            let share = self.share(1);
             // Each reader has some of them.
             let least = |bytes: u64| bytes.min(share / readers as u64 / 2).max(1);
             let load = shards.ranges(block.map(least), self.bounds.cold);
@@ -285,7 +293,7 @@ impl Bencher {
         bench: &Bench,
     ) -> Result<Training> {
         let files_readers = best(&bench.files).0.max(1);
-        let share = self.share();
+        let share = self.share(1);
         let files = match self.bounds.cold {
             false => images.load(ReadOrder::Random),
             true => self.cold_files(images, ReadOrder::Random, share)?,
@@ -293,7 +301,7 @@ impl Bencher {
         let of_files = self.behind(&files, files_readers, share, pace)?;
         self.cool(shards)?;
         let shards_readers = best(&bench.shards).0.max(1);
-        let share = self.share();
+        let share = self.share(WEIGHT_OF_STREAMS);
         let streams = shards.streams(self.bounds.cold);
         Ok(Training {
             batch: pace.batch,
@@ -338,7 +346,7 @@ impl Bencher {
 
     /// How fast a core decodes.
     pub(crate) fn decode(&mut self, images: &Images) -> Result<Decoding> {
-        let share = self.share();
+        let share = self.share(1);
         let allowance = Allowance::new(share);
         let decoding = decode(images, self.bounds.time, &allowance, &self.around.stop)?;
         self.left -= share - allowance.left();

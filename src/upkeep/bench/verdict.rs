@@ -94,7 +94,10 @@ fn side(name: &str, rates: &[Readers], target: f64) -> (Feeding, String) {
     match enough_from(rates, target) {
         Some(from) => (
             Feeding::Enough,
-            format!("{reached}, enough from {} on", counted(from as u64, "reader")),
+            format!(
+                "{reached}, enough from {} on",
+                counted(from as u64, "reader")
+            ),
         ),
         None if rate > 0.0 => (
             Feeding::Starved,
@@ -208,11 +211,7 @@ mod tests {
 
     #[test]
     fn slow_files_starve_a_gpu_and_shards_feed_it_from_a_number_of_readers_on() {
-        let verdict = said(
-            &[(1, 9.3), (8, 73.0)],
-            &[(1, 340.0), (8, 2380.0)],
-            2000.0,
-        );
+        let verdict = said(&[(1, 9.3), (8, 73.0)], &[(1, 340.0), (8, 2380.0)], 2000.0);
         assert_eq!(
             (verdict.files, verdict.shards, verdict.limit),
             (Feeding::Starved, Feeding::Enough, Limit::Files)
@@ -245,8 +244,14 @@ mod tests {
         assert_eq!(both(90_000.0).limit, Limit::Nothing);
         assert!(both(90_000.0).text.contains("gain little"));
         assert_eq!(both(100.0).limit, Limit::Shards);
-        assert_eq!(said(&[(8, 100.0)], &[(8, 110.0)], 2000.0).limit, Limit::Both);
-        assert_eq!(said(&[(8, 100.0)], &[(8, 900.0)], 2000.0).limit, Limit::Storage);
+        assert_eq!(
+            said(&[(8, 100.0)], &[(8, 110.0)], 2000.0).limit,
+            Limit::Both
+        );
+        assert_eq!(
+            said(&[(8, 100.0)], &[(8, 900.0)], 2000.0).limit,
+            Limit::Storage
+        );
         assert_eq!(said(&[], &[], 2000.0).limit, Limit::Both);
     }
 
