@@ -35,6 +35,8 @@ pub(crate) struct Planning {
     pub files: Files,
     /// What a dry run says more.
     pub(crate) estimate: Estimate,
+    /// Whether what the source is taken for is said before anything is written.
+    pub(crate) is_told: bool,
     /// How the user says the source is arranged; `None` for what is recognised.
     pub(crate) layout: Option<Arrangement>,
 }
@@ -89,6 +91,7 @@ impl Planning {
             growth: Growth::default(),
             files: Files::default(),
             estimate: Estimate::default(),
+            is_told: true,
             // What is in a recipe was recognised, or typed.
             layout: Some(recipe.layout),
             recipe,

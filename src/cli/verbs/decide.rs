@@ -94,7 +94,7 @@ pub(super) fn decide(
         columns: columns::said(&scan, &planning.recipe),
         ..Outline::of(&scan, said, labels.unwrap_or_default())
     };
-    if !dry_run {
+    if !dry_run && planning.is_told {
         tell_outline(&outline);
     }
     let planning = &planning.arranged(layout);

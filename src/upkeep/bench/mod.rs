@@ -30,6 +30,8 @@ pub(crate) use verdict::{Feeding, Limit, Verdict, best, rate_text, times, verdic
 
 /// Bytes that a measurement of streams may take, as a multiple of another's: each shard's beginning costs time that does not count in a long one.
 const WEIGHT_OF_STREAMS: u64 = 4;
+/// The same for a training loop, which wants its rate for all of its time.
+const WEIGHT_OF_TRAINING: u64 = 8;
 /// Images whose first byte is asked for alone.
 const PROBED: usize = 100;
 
@@ -157,7 +159,7 @@ impl Bencher {
         // Files by each number of readers and once in order, streams, samples, and blocks of them.
         let weight = each * (WEIGHT_OF_STREAMS + 3)
             + 1
-            + u64::from(trains) * (WEIGHT_OF_STREAMS + 1)
+            + u64::from(trains) * 2 * WEIGHT_OF_TRAINING
             + u64::from(decodes);
         Self {
             left: bounds.bytes,
@@ -293,7 +295,7 @@ impl Bencher {
         bench: &Bench,
     ) -> Result<Training> {
         let files_readers = best(&bench.files).0.max(1);
-        let share = self.share(1);
+        let share = self.share(WEIGHT_OF_TRAINING);
         let files = match self.bounds.cold {
             false => images.load(ReadOrder::Random),
             true => self.cold_files(images, ReadOrder::Random, share)?,
@@ -301,7 +303,7 @@ impl Bencher {
         let of_files = self.behind(&files, files_readers, share, pace)?;
         self.cool(shards)?;
         let shards_readers = best(&bench.shards).0.max(1);
-        let share = self.share(WEIGHT_OF_STREAMS);
+        let share = self.share(WEIGHT_OF_TRAINING);
         let streams = shards.streams(self.bounds.cold);
         Ok(Training {
             batch: pace.batch,

@@ -52,18 +52,19 @@ pub(crate) fn best(rates: &[Readers]) -> (usize, f64) {
         .fold((0, 0.0), |best, at| if at.1 > best.1 { at } else { best })
 }
 
-/// So many that are enough, between two numbers of readers that were measured in proportion; none if it never was.
-fn enough_from(rates: &[Readers], target: f64) -> Option<usize> {
+/// From how many readers on it is enough, in words: between two numbers of readers that were measured in proportion; none if it never was.
+fn enough(rates: &[Readers], target: f64) -> Option<String> {
     let mut before: Option<(usize, f64)> = None;
     for at in rates {
         let (readers, rate) = (at.readers, at.rate.images_per_second);
         if rate >= target {
             return Some(match before {
-                Some((fewer, less)) if rate > less => {
+                Some((fewer, less)) => {
                     let part = (target - less) / (rate - less);
-                    fewer + ((readers - fewer) as f64 * part).ceil() as usize
+                    let from = fewer + ((readers - fewer) as f64 * part).ceil() as usize;
+                    format!("enough from {} on", counted(from as u64, "reader"))
                 }
-                _ => readers,
+                None => format!("enough with {}", counted(readers as u64, "reader")),
             });
         }
         before = Some((readers, rate));
@@ -234,8 +235,10 @@ mod tests {
         assert_eq!(at(80.1), (Feeding::Starved, Feeding::Enough));
         assert_eq!(at(900.0), (Feeding::Starved, Feeding::Enough));
         assert_eq!(at(900.1), (Feeding::Starved, Feeding::Starved));
-        assert_eq!(enough_from(&rates(&files), 50.0), Some(1));
-        assert_eq!(enough_from(&rates(&files), 65.0), Some(5));
+        let from = |target: f64| enough(&rates(&files), target);
+        assert_eq!(from(50.0).unwrap(), "enough with 1 reader");
+        assert_eq!(from(65.0).unwrap(), "enough from 5 readers on");
+        assert_eq!(from(81.0), None);
     }
 
     #[test]

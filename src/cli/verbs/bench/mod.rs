@@ -63,6 +63,8 @@ pub(crate) fn run(benching: &Benching, running: &Running) -> Result<Summary> {
         counters: Arc::clone(&running.counters),
         has_requests: has_requests(source.as_ref()),
     };
+    // Nobody wants to know of shards that are gone soon.
+    running.counters.log_shards(false);
     running.counters.begin("list", 0, 0, 0);
     let images = Images::list(&source)?;
     running.stop.check()?;
@@ -226,7 +228,10 @@ impl Measuring<'_> {
             cut: Cut::ShardBytes(shard_bytes.clamp(*SHARD_BYTES.start(), *SHARD_BYTES.end())),
             ..default_recipe()
         };
-        let planning = Planning::new(&self.benching.source, location, recipe);
+        let planning = Planning {
+            is_told: false,
+            ..Planning::new(&self.benching.source, location, recipe)
+        };
         let sink: Arc<dyn Sink> = Arc::from(store::sink(location, &self.running.access)?);
         let skip = Policy::Skip { at_most: u64::MAX };
         let said = |error: Error| {
