@@ -66,6 +66,15 @@ impl Allowance {
             .is_ok()
     }
 
+    /// Takes so many, or those that are left; says how many.
+    pub(crate) fn take_most(&self, bytes: u64) -> u64 {
+        let taken = |left: u64| Some(left.saturating_sub(bytes));
+        let before = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        before.map_or(0, |left| left.min(bytes))
+    }
+
     /// How many are left.
     pub(crate) fn left(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -349,6 +358,15 @@ mod tests {
         assert_eq!(rate.requests_per_image, Some(2.0));
         assert_eq!(rate.waits_ms.len(), 1000);
         assert!(load.most.load(Ordering::SeqCst) <= 4);
+    }
+
+    #[test]
+    fn what_is_left_is_taken_once() {
+        let allowance = Allowance::new(25);
+        assert_eq!(allowance.take_most(10), 10);
+        assert!(!allowance.take(16));
+        assert_eq!(allowance.take_most(20), 15);
+        assert_eq!(allowance.take_most(20), 0);
     }
 
     #[test]

@@ -286,8 +286,8 @@ impl Reader for Stream {
         let shard = &self.shards[open.shard];
         let mut portion = Portion::default();
         let left = shard.bytes - open.at;
-        let room = left.min(BUFFER_BYTES as u64) as usize;
-        if !allowance.take(room as u64) {
+        let room = allowance.take_most(left.min(BUFFER_BYTES as u64)) as usize;
+        if room == 0 {
             return Ok(None);
         }
         self.buffer.resize(BUFFER_BYTES, 0);

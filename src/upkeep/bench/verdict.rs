@@ -92,14 +92,8 @@ pub(crate) fn rate_text(rate: f64) -> String {
 fn side(name: &str, rates: &[Readers], target: f64) -> (Feeding, String) {
     let (readers, rate) = best(rates);
     let reached = format!("{name}: {} images/s with {readers}", rate_text(rate));
-    match enough_from(rates, target) {
-        Some(from) => (
-            Feeding::Enough,
-            format!(
-                "{reached}, enough from {} on",
-                counted(from as u64, "reader")
-            ),
-        ),
+    match enough(rates, target) {
+        Some(enough) => (Feeding::Enough, format!("{reached}, {enough}")),
         None if rate > 0.0 => (
             Feeding::Starved,
             format!(
