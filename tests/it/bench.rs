@@ -29,10 +29,19 @@ fn briefly(command: &mut Command) -> &mut Command {
     command.args(["--seconds", "0.6", "--concurrency", "8"])
 }
 
-/// Runs to its end, and gives what it says as JSON.
+/// Runs to its end, and gives what it says as JSON, which is as the schema in the documentation says.
 #[track_caller]
 fn figures(command: &mut Command) -> Value {
-    run(command.arg("--json")).exits(0).json()
+    let figures = run(command.arg("--json")).exits(0).json();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/bench.schema.json");
+    let schema: Value = serde_json::from_slice(&fs::read(schema).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = schema
+        .iter_errors(&figures)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    assert_eq!(wrong, [] as [&str; 0], "{figures}");
+    figures
 }
 
 fn rate(figures: &Value, sort: &str) -> f64 {

@@ -129,7 +129,10 @@ pub(crate) fn verdict(bench: &Bench, cores: usize) -> Verdict {
     let target = bench.target;
     let (files, files_text) = side("files", &bench.files, target);
     let (shards, shards_text) = side("shards", &bench.shards, target);
-    let gain = best(&bench.shards).1 / best(&bench.files).1.max(f64::MIN_POSITIVE);
+    let gain = match best(&bench.files).1 {
+        rate if rate > 0.0 => best(&bench.shards).1 / rate,
+        _ => 0.0,
+    };
     let limit = match (files, shards) {
         (Feeding::Starved, Feeding::Enough) => Limit::Files,
         (Feeding::Starved, Feeding::Starved) if gain >= LITTLE => Limit::Storage,
