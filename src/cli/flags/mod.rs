@@ -46,7 +46,7 @@ pub(crate) enum Verb {
     /// Plan, pack and publish in one process
     #[command(override_usage = "shardpack convert [OPTIONS] <SRC> <DST>")]
     Convert(ConvertArgs),
-    /// List the source once, fix order and shard boundaries, store the plan
+    /// List the source, fix order and shard boundaries, store the plan
     #[command(override_usage = "shardpack plan [OPTIONS] <SRC> <DST>")]
     Plan(ConvertPlanArgs),
     /// Write this worker's shards of the stored plan
