@@ -1,8 +1,7 @@
 //! A page about how fast a source is read as files and as shards: before and after side by side, rates over readers, and how long reads took.
 
-use crate::base::text::quoted;
 use crate::base::units::{bytes_text, count_text, counted, seconds_text};
-use crate::report::axis::{Decades, count_ticks, spread};
+use crate::report::axis::{Decades, count_ticks, ends};
 use crate::report::chart::{Bar, Frame, Line, Tick, draw_bars, draw_lines};
 use crate::report::html::{lines, text};
 use crate::report::page::Page;
@@ -17,7 +16,7 @@ const SAID: usize = 1000;
 /// Bars of a distribution of times at most.
 const BARS: usize = 40;
 /// Times are gathered in so many steps for each doubling.
-const STEPS: f64 = 2.0;
+const STEPS: f64 = 4.0;
 
 /// The page.
 pub(crate) fn page(bench: &Bench) -> String {
@@ -213,7 +212,7 @@ fn rates(page: &mut Page, bench: &Bench) {
 fn waits(page: &mut Page, bench: &Bench) {
     page.section("", "How long a read took");
     page.says(
-        "From asking to having: the whole of a file, the whole of a sample, the first byte of a shard. Each step to the right is 1.4 times the time.",
+        "From asking until a file or sample is there, or the first byte of a shard; each bar to the right is 1.2 times the time.",
     );
     page.out.raw("<div class=\"two\">");
     for (name, rates) in [
@@ -251,11 +250,11 @@ fn distribution(page: &mut Page, name: &str, at: &Readers) {
             Bar::of(label, count as f64 / top)
         })
         .collect();
-    let starts: Vec<u64> = (0..=steps).map(|i| (begins(i) * 1e3) as u64).collect();
-    let x = spread(&starts, |us| match us {
-        small if small < 1000 => format!("{small} µs"),
-        large => format!("{:.1} ms", large as f64 / 1e3),
-    });
+    let named = |ms: f64| match ms < 1.0 {
+        true => format!("{:.0} µs", ms * 1e3),
+        false => format!("{ms:.1} ms"),
+    };
+    let x = ends(&named(begins(0)), &named(begins(steps)), true);
     let times = &at.rate.first_byte_ms;
     let frame = Frame {
         caption: &format!("{name}, {}", counted(at.readers as u64, "reader")),
@@ -347,6 +346,8 @@ fn how(page: &mut Page, bench: &Bench) {
     for line in &bench.left_out {
         page.says(&format!("Not measured: {line}."));
     }
-    pre(page, &format!("shardpack bench {}", quoted(&bench.source)));
+    if !bench.command.is_empty() {
+        pre(page, &bench.command);
+    }
     page.out.raw("</section>");
 }

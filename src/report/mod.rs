@@ -371,6 +371,7 @@ mod tests {
         for rates in [vec![at(1, 0.0)], vec![at(1, 0.3), at(8, 1e12)]] {
             let mut whole = Bench {
                 source: HOSTILE.to_owned(),
+                command: HOSTILE.repeat(9),
                 dataset: HOSTILE.repeat(9),
                 left_out: vec![HOSTILE.repeat(9)],
                 files: rates.clone(),

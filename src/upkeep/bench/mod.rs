@@ -88,6 +88,8 @@ pub(crate) struct Epoch {
 /// What is measured of a source, as files and as shards.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bench {
+    /// The command line that measured; empty where nobody typed one.
+    pub(crate) command: String,
     pub(crate) source: String,
     /// Images of the source, and their bytes.
     pub(crate) images: u64,

@@ -16,7 +16,7 @@ use crate::base::text::quoted;
 use crate::base::unique;
 use crate::base::units::bytes_text;
 use crate::cli::file;
-use crate::cli::settings::{Benching, Planning, Price, Running, default_recipe};
+use crate::cli::settings::{Benching, Planning, Price, Running, command_line, default_recipe};
 use crate::model::manifest::Manifest;
 use crate::model::policy::Policy;
 use crate::model::recipe::{Arrangement, Cut, Recipe};
@@ -72,6 +72,7 @@ pub(crate) fn run(benching: &Benching, running: &Running) -> Result<Summary> {
     let mut measuring = Measuring {
         bencher: Bencher::new(benching.bounds.clone(), around, trains, decodes),
         bench: Bench {
+            command: command_line(),
             source: source.to_string(),
             images: images.count,
             bytes: images.bytes,
