@@ -38,6 +38,51 @@ pub(super) fn count_ticks(most: u64) -> (f64, Vec<Tick>) {
     }
 }
 
+/// An axis of powers of ten: where a number above 0 stands on it.
+pub(super) struct Decades {
+    first: f64,
+    count: f64,
+}
+
+impl Decades {
+    /// One that all these numbers stand on.
+    pub(super) fn of(numbers: impl Iterator<Item = f64>) -> Self {
+        let logs = numbers
+            .filter(|number| number.is_finite() && *number > 0.0)
+            .map(f64::log10);
+        let (least, most) = logs.fold((f64::MAX, f64::MIN), |(least, most), log| {
+            (least.min(log), most.max(log))
+        });
+        match least <= most {
+            true => Self {
+                first: least.floor(),
+                count: (most.ceil() - least.floor()).max(1.0),
+            },
+            false => Self {
+                first: 0.0,
+                count: 1.0,
+            },
+        }
+    }
+
+    pub(super) fn place(&self, number: f64) -> f64 {
+        match number > 0.0 {
+            true => ((number.log10() - self.first) / self.count).clamp(0.0, 1.0),
+            false => 0.0,
+        }
+    }
+
+    pub(super) fn ticks(&self, name: impl Fn(f64) -> String) -> Vec<Tick> {
+        let count = self.count as i32;
+        (0..=count)
+            .map(|i| {
+                let number = 10f64.powi(self.first as i32 + i);
+                (f64::from(i) / self.count, name(number))
+            })
+            .collect()
+    }
+}
+
 /// Labels of an axis of time from 0 to `most` seconds, at steps that clocks have.
 pub(super) fn time_ticks(most: f64) -> Vec<Tick> {
     const STEPS: [f64; 15] = [

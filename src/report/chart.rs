@@ -155,6 +155,38 @@ pub(super) fn draw_area(
     figure(out, id, frame, &shapes);
 }
 
+/// A line of a chart.
+pub(super) struct Line {
+    /// Its colour: `l`, `l two` or `l three`.
+    pub(super) class: &'static str,
+    /// From left to right, each from 0 to 1; at least one.
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// Draws lines, and a dashed one over the whole width at a level from 0 to 1.
+pub(super) fn draw_lines(out: &mut Html, id: usize, frame: &Frame<'_>, lines: &[Line], level: f64) {
+    let mut shapes = String::new();
+    let high = |y: f64| (1.0 - y.clamp(0.0, 1.0)) * HEIGHT;
+    for Line { class, points } in lines {
+        let mut path = String::new();
+        for (i, (x, y)) in points.iter().enumerate() {
+            let (x, y) = (x * WIDTH, high(*y));
+            let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { "M" } else { "L" });
+        }
+        if let [(_, y)] = points[..] {
+            // One measurement is as wide as the chart.
+            path = format!("M0 {0:.1}L{WIDTH} {0:.1}", high(y));
+        }
+        let _ = write!(shapes, "<path class=\"{class}\" d=\"{path}\"/>");
+    }
+    let y = high(level);
+    let _ = write!(
+        shapes,
+        "<line class=\"t\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+    );
+    figure(out, id, frame, &shapes);
+}
+
 /// Draws a field of cells, darker where there is more.
 pub(super) fn draw_cells(out: &mut Html, id: usize, frame: &Frame<'_>, cells: &Cells) {
     let (columns, rows) = (

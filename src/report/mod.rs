@@ -6,6 +6,7 @@
 
 mod amounts;
 mod axis;
+pub(crate) mod bench;
 mod chart;
 mod dataset;
 pub(crate) mod figures;
@@ -84,6 +85,7 @@ mod tests {
     use crate::report::dataset::Split;
     use crate::report::figures::Figures;
     use crate::report::pictures::Pictures;
+    use crate::upkeep::bench::{Bench, Cold, Rate, Readers, Training, verdict};
     use crate::upkeep::duplicates::{Duplicates, Group};
     use crate::upkeep::places::Place;
     use proptest::prelude::*;
@@ -354,6 +356,36 @@ mod tests {
             assert!(page.contains(part), "{part} is not in {page}");
         }
         check(&page);
+    }
+
+    #[test]
+    fn a_page_about_rates_is_sound_whatever_was_measured() {
+        check(&bench::page(&Bench::default()));
+        let at = |readers: usize, images_per_second: f64| Readers {
+            readers,
+            rate: Rate {
+                images_per_second,
+                waits_ms: vec![0.0, 0.5, 3e4],
+                ..Rate::default()
+            },
+        };
+        for rates in [vec![at(1, 0.0)], vec![at(1, 0.3), at(8, 1e12)]] {
+            let mut whole = Bench {
+                source: HOSTILE.to_owned(),
+                command: HOSTILE.repeat(9),
+                dataset: HOSTILE.repeat(9),
+                left_out: vec![HOSTILE.repeat(9)],
+                files: rates.clone(),
+                shards: rates.clone(),
+                random: rates,
+                training: Some(Training::default()),
+                cold: Some(Cold::default()),
+                target: 2000.0,
+                ..Bench::default()
+            };
+            whole.verdict = Some(verdict(&whole, 2));
+            check(&bench::page(&whole));
+        }
     }
 
     proptest! {

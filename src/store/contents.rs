@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::reactor::{Pending, promise};
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
-use crate::store::{Positioned, Source};
+use crate::store::{Dropped, Positioned, Source};
 
 /// A store of files, with the contents that fields bring along.
 pub(super) struct WithContents(pub(super) Box<dyn Source>);
@@ -126,6 +126,13 @@ impl Source for WithContents {
 
     fn window_bytes(&self) -> u64 {
         self.0.window_bytes()
+    }
+
+    fn drop_cached(&self, field: &Field) -> Result<Option<Dropped>> {
+        match field.content {
+            Some(_) => Ok(None),
+            None => self.0.drop_cached(field),
+        }
     }
 }
 

@@ -140,6 +140,24 @@ pub(crate) trait Source: fmt::Display + Send + Sync {
     fn walks(&self) -> Vec<u8> {
         Vec::new()
     }
+
+    /// Has this machine forget what it keeps of a file in memory, so that the next read is the storage's; `None` where it keeps nothing, or
+    /// cannot be told to.
+    fn drop_cached(&self, field: &Field) -> Result<Option<Dropped>> {
+        let _ = field;
+        Ok(None)
+    }
+}
+
+/// What became of a file's content in the page cache when it was to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// It is gone.
+    Gone,
+    /// It is still there: the file lives in memory, or something holds it.
+    Still,
+    /// The file system does not say.
+    Unknown,
 }
 
 /// A file that is read at any place.
@@ -249,6 +267,19 @@ pub(crate) trait Sink: fmt::Display + Send + Sync {
     /// Opens an object for reading from its beginning.
     fn open(&self, name: &str) -> Result<Box<dyn Read + Send>>;
 
+    /// Opens an object of so many bytes for one who reads it as a training loop does: it comes by one request, from its beginning, and no more
+    /// of it is under way than fits into a small buffer.
+    fn stream(&self, name: &str, bytes: u64) -> Result<Box<dyn Read + Send>> {
+        let _ = bytes;
+        self.open(name)
+    }
+
+    /// The same as [`Source::drop_cached`].
+    fn drop_cached(&self, name: &str) -> Result<Option<Dropped>> {
+        let _ = name;
+        Ok(None)
+    }
+
     /// Writes a small object, all or nothing, over what was there.
     fn put(&self, name: &str, body: &[u8]) -> Result<()>;
 
@@ -272,6 +303,16 @@ pub(crate) trait Sink: fmt::Display + Send + Sync {
 
     /// Removes a finished object, durably; no error if it is gone already.
     fn remove(&self, name: &str) -> Result<()>;
+
+    /// Removes everything, the destination itself too: only for one that this process made under a name that nobody else has.
+    fn remove_all(&self) -> Result<()> {
+        let names = self.list("")?;
+        at_once(self.requests(), &names, |(name, _)| self.remove(name))?;
+        // A write that was given up has left nothing but when it could not say so; who may not look for such has removed the rest all the same.
+        let left = self.leftovers().unwrap_or_default();
+        at_once(self.requests(), &left, |leftover| self.discard(leftover))?;
+        Ok(())
+    }
 
     /// Removes what a killed run of this machine left half written, and only that.
     fn sweep(&self) -> Result<u64>;
@@ -354,6 +395,18 @@ pub(crate) struct Access {
     /// What tests see, and may have fail, of the steps on a disk.
     #[cfg(test)]
     pub(crate) steps: Steps,
+}
+
+impl Access {
+    /// The same for what is to be done although the run was told to stop, over a connection of its own.
+    pub(crate) fn unstoppable(&self) -> Self {
+        Self {
+            stop: Stop::default(),
+            #[cfg(feature = "s3")]
+            network: s3::Network::default(),
+            ..self.clone()
+        }
+    }
 }
 
 /// Opens the source at a path or `s3://` location.

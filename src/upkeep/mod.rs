@@ -3,6 +3,7 @@
 //! A destination comes in with what it says of itself. Findings, repaired objects or removed leftovers go out.
 
 pub(crate) mod adopt;
+pub(crate) mod bench;
 pub(crate) mod content;
 pub(crate) mod copy;
 pub(crate) mod duplicates;

@@ -8,9 +8,9 @@ use shardpack_fixtures::s3_server::Server;
 use crate::s3::{shardpack_at, upload};
 use crate::support::{Dataset, Output, digests, manifest, run, shardpack};
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "convert", "plan", "pack", "publish", "verify", "repair", "compact", "copy", "gc", "index",
-    "report", "inspect", "ls", "cat",
+    "report", "inspect", "ls", "cat", "bench",
 ];
 
 /// The most lines that `-h` has, on a terminal of 80 columns.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Dataset, Digests, Run, digests, finished, picture, run, shardpack, write};
+use crate::support::{
+    Dataset, Digests, Run, compiled, digests, finished, picture, run, shardpack, write,
+};
 
 /// A process that stands still right before it gives a file its name, or removes it.
 pub(crate) struct Held(Child);
@@ -71,20 +73,7 @@ impl Held {
 /// What makes a process stand still, compiled once.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/hold.c");
-        let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hold.so");
-        let made = to.with_extension(format!("{}.so", std::process::id()));
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&made);
-        let status = compiler.arg(source).arg("-ldl").status();
-        assert!(
-            status.unwrap().success(),
-            "cc is needed: see CONTRIBUTING.md"
-        );
-        std::fs::rename(&made, &to).unwrap();
-        to
-    })
+    LIBRARY.get_or_init(|| compiled("fixtures/hold.c"))
 }
 
 /// A source that grows, and a destination.

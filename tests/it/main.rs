@@ -48,6 +48,8 @@ mod cli;
 mod help;
 // What a verb says at its end.
 mod ends;
+// How fast files and shards are read, and what that means.
+mod bench;
 // What a dry run says of time, requests, dollars and room.
 mod cost;
 // The manifest and its schema.

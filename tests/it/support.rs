@@ -332,6 +332,24 @@ fn clean(mut command: Command) -> Command {
     command
 }
 
+/// A library to be preloaded, compiled of this file of the project.
+pub(crate) fn compiled(source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let name = source.file_stem().unwrap();
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let to = to.with_extension("so");
+    let made = to.with_extension(format!("{}.so", std::process::id()));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&made);
+    let status = compiler.arg(&source).arg("-ldl").status();
+    assert!(
+        status.unwrap().success(),
+        "cc is needed: see CONTRIBUTING.md"
+    );
+    std::fs::rename(&made, &to).unwrap();
+    to
+}
+
 /// Runs to the end.
 pub(crate) fn run(command: &mut Command) -> Run {
     finished(command.output().unwrap())

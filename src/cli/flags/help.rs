@@ -37,7 +37,7 @@ struct Usual {
     examples: &'static str,
 }
 
-const USUAL: [Usual; 16] = [
+const USUAL: [Usual; 17] = [
     Usual {
         verb: "convert",
         flags: &[
@@ -281,6 +281,25 @@ shardpack cat shards cat/001 -o 001.jpg        # the image
   shardpack cat s3://bucket/shards cat/001 --whole | tar x",
     },
     Usual {
+        verb: "bench",
+        flags: &[
+            "shards",
+            "scratch",
+            "seconds",
+            "concurrency",
+            "target",
+            "decode",
+            "cold",
+            "gpu_batch",
+            "max_bytes",
+            "report",
+        ],
+        examples: "\
+shardpack bench images --decode                # is storage what limits you?
+  shardpack bench s3://bucket/images --gpu-batch 256 --report bench.html
+  shardpack bench /data/images --shards s3://bucket/shards --seconds 3",
+    },
+    Usual {
         verb: "completions",
         flags: &[],
         examples: "\
@@ -302,7 +321,7 @@ shardpack man ~/.local/share/man/man1          # and then: man shardpack
 const PAPERS: [&str; 2] = ["completions", "man"];
 
 /// Verbs in which flags that all of them take do something; elsewhere they are not shown.
-const ACT: [(&[&str], &[&str]); 6] = [
+const ACT: [(&[&str], &[&str]); 7] = [
     (
         &["jobs"],
         &[
@@ -313,6 +332,7 @@ const ACT: [(&[&str], &[&str]); 6] = [
         &["progress"],
         &[
             "convert", "plan", "pack", "publish", "verify", "repair", "compact", "copy", "index",
+            "bench",
         ],
     ),
     (&["problems"], &["convert", "plan", "pack", "compact"]),
@@ -321,10 +341,17 @@ const ACT: [(&[&str], &[&str]); 6] = [
         &["sse", "sse_kms_key_id", "tagging"],
         &[
             "convert", "plan", "pack", "publish", "verify", "repair", "compact", "copy", "index",
+            "bench",
         ],
     ),
     (
-        &["no_fsync", "unsafe_no_conditional_put"],
+        &["unsafe_no_conditional_put"],
+        &[
+            "convert", "plan", "pack", "publish", "repair", "compact", "copy", "index", "bench",
+        ],
+    ),
+    (
+        &["no_fsync"],
         &[
             "convert", "plan", "pack", "publish", "repair", "compact", "copy", "index",
         ],

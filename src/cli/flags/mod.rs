@@ -48,7 +48,7 @@ pub(crate) enum Verb {
     /// Plan, pack and publish in one process
     #[command(override_usage = "shardpack convert [OPTIONS] <SRC> <DST>")]
     Convert(ConvertArgs),
-    /// List the source once, fix order and shard boundaries, store the plan
+    /// List the source, fix order and shard boundaries, store the plan
     #[command(override_usage = "shardpack plan [OPTIONS] <SRC> <DST>")]
     Plan(ConvertPlanArgs),
     /// Write this worker's shards of the stored plan
@@ -77,6 +77,8 @@ pub(crate) enum Verb {
     Ls(LsArgs),
     /// Write one sample or field to stdout, reading only its bytes
     Cat(CatArgs),
+    /// Measure how fast data can be read as files and as shards
+    Bench(BenchArgs),
     /// Print what a shell needs to complete verbs and flags
     Completions(CompletionsArgs),
     /// Write pages for man(1) into a directory
@@ -112,6 +114,7 @@ impl Verb {
             Self::Inspect(_) => "inspect",
             Self::Ls(_) => "ls",
             Self::Cat(_) => "cat",
+            Self::Bench(_) => "bench",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
         }
@@ -134,6 +137,7 @@ impl Verb {
             Self::Inspect(args) => &args.common,
             Self::Ls(args) => &args.common,
             Self::Cat(args) => &args.common,
+            Self::Bench(args) => &args.common,
             Self::Completions(args) => &args.common,
             Self::Man(args) => &args.common,
         }
@@ -149,6 +153,7 @@ impl Verb {
             Self::Repair(args) => args.source.as_ref(),
             Self::Compact(args) => args.source.as_ref(),
             Self::Report(args) => args.source.as_ref(),
+            Self::Bench(args) => Some(&args.source),
             _ => None,
         };
         source

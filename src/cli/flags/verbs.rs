@@ -411,3 +411,84 @@ pub(crate) struct CatArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Images: a directory, s3://BUCKET/PREFIX, or an archive (.tar, .zip)
+    #[arg(value_name = "SRC", env = "SHARDPACK_SRC")]
+    pub(crate) source: String,
+    /// The same data as shards, to compare with
+    ///
+    /// A dataset at a directory or s3://BUCKET/PREFIX. [default: a sample of SRC is packed beside it, and removed afterwards]
+    #[arg(long, value_name = "DST", env = "SHARDPACK_SHARDS")]
+    pub(crate) shards: Option<String>,
+    /// Where the sample is packed, if not beside SRC
+    ///
+    /// A directory or s3://BUCKET/PREFIX, on the storage that training is to read from.
+    #[arg(long, value_name = "PLACE", env = "SHARDPACK_SCRATCH")]
+    pub(crate) scratch: Option<String>,
+    /// Longest time of each measurement
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10.0,
+        env = "SHARDPACK_SECONDS"
+    )]
+    pub(crate) seconds: f64,
+    /// Readers at once, measured one number after the other; never more
+    #[arg(
+        long,
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "1,8,32,128",
+        env = "SHARDPACK_CONCURRENCY"
+    )]
+    pub(crate) concurrency: Vec<usize>,
+    /// Images a second that one GPU wants
+    ///
+    /// A ResNet-50 on a modern GPU takes about 2,000, which are 300 MB/s.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 2000.0,
+        env = "SHARDPACK_TARGET"
+    )]
+    pub(crate) target: f64,
+    /// Measure how fast a core decodes, too
+    #[arg(long, env = "SHARDPACK_DECODE")]
+    pub(crate) decode: bool,
+    /// Measure the first byte of 100 files alone, too
+    #[arg(long, env = "SHARDPACK_PROBE_LATENCY")]
+    pub(crate) probe_latency: bool,
+    /// Have this machine forget what is read next
+    ///
+    /// So that the disk answers and not memory (`posix_fadvise`, which needs no privileges); what came of it is said.
+    #[arg(long, env = "SHARDPACK_COLD")]
+    pub(crate) cold: bool,
+    /// Read at most so much in all
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "2GB", env = "SHARDPACK_MAX_BYTES")]
+    pub(crate) max_bytes: u64,
+    /// Simulate training with batches of so many images
+    ///
+    /// Says which part of the time a GPU would wait, with files and with shards.
+    #[arg(long, value_name = "N", env = "SHARDPACK_GPU_BATCH")]
+    pub(crate) gpu_batch: Option<u64>,
+    /// Images a second of that simulated GPU [default: --target]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "gpu_batch",
+        env = "SHARDPACK_GPU_IMAGES_PER_SECOND"
+    )]
+    pub(crate) gpu_images_per_second: Option<f64>,
+    /// Say what the requests of an epoch cost, in dollars
+    ///
+    /// For example get=0.0004/1000.
+    #[arg(long, value_name = "PRICES", env = "SHARDPACK_PRICE")]
+    pub(crate) price: Option<String>,
+    /// Write a page with the figures to this file
+    #[arg(long, value_name = "FILE", env = "SHARDPACK_REPORT")]
+    pub(crate) report: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}

@@ -34,14 +34,14 @@ pub(super) fn estimate(price: Option<&str>, probe: Option<u64>, dry_run: bool) -
         ))),
         _ if probe == Some(0) => Err(Error::usage("--probe 0: give at least 1")),
         _ => Ok(Estimate {
-            price: price.map(parse).transpose()?,
+            price: price.map(dollars).transpose()?,
             probe,
         }),
     }
 }
 
 /// Reads `get=0.0004/1000,put=0.005/1000,list=0.005/1000,gb=0.023`; what is not named costs nothing, a LIST as much as a PUT.
-fn parse(text: &str) -> Result<Price> {
+pub(super) fn dollars(text: &str) -> Result<Price> {
     let bad = |part: &str| {
         Error::usage(format!(
             "--price `{part}`: write get=, put=, list= or gb= and dollars, for example get=0.0004/1000,put=0.005/1000,gb=0.023"
@@ -83,15 +83,15 @@ mod tests {
 
     #[test]
     fn prices_are_dollars_for_one_or_for_many() {
-        let price = parse("get=0.0004/1000, put=0.005/1000,gb=0.023").unwrap();
+        let price = dollars("get=0.0004/1000, put=0.005/1000,gb=0.023").unwrap();
         assert!((price.get - 4e-7).abs() < 1e-15);
         assert_eq!(price.list, price.put);
         assert_eq!(price.gigabyte, 0.023);
-        assert_eq!(parse("list=1,put=2").unwrap().list, 1.0);
+        assert_eq!(dollars("list=1,put=2").unwrap().list, 1.0);
         for text in [
             "get", "get=", "get=x", "get=1/0", "get=-1", "gold=1", "get=1/x",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(dollars(text).is_err(), "{text}");
         }
         assert!(estimate(Some("get=1"), None, false).is_err());
         assert!(estimate(None, Some(5), false).is_err());

@@ -2,6 +2,7 @@
 //!
 //! What was typed ([`flags`](crate::cli::flags)) comes in, values that no stage has to doubt go out.
 
+mod bench;
 mod choosing;
 mod differences;
 mod estimate;
@@ -12,6 +13,7 @@ mod recipe;
 mod running;
 mod verbs;
 
+pub(crate) use bench::{Benching, benching};
 pub(crate) use differences::differences;
 pub(crate) use estimate::{Estimate, Price};
 pub(crate) use listing::{Listing, listing};

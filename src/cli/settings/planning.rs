@@ -39,6 +39,8 @@ pub(crate) struct Planning {
     pub(crate) estimate: Estimate,
     /// The keys that the recipe's selection lists.
     pub(crate) keys: Option<Keys>,
+    /// Whether what the source is taken for is said before anything is written.
+    pub(crate) is_told: bool,
     /// How the user says the source is arranged; `None` for what is recognised.
     pub(crate) layout: Option<Arrangement>,
 }
@@ -86,6 +88,7 @@ impl Planning {
             files: Files::default(),
             estimate: Estimate::default(),
             keys: None,
+            is_told: true,
             // What is in a recipe was recognised, or typed.
             layout: Some(recipe.layout),
             recipe,

@@ -110,7 +110,7 @@ pub(super) fn decide(
         chosen,
         ..Outline::of(&scan, said, labels.unwrap_or_default())
     };
-    if !dry_run {
+    if !dry_run && planning.is_told {
         tell_outline(&outline);
     }
     let planning = &planning.arranged(layout);

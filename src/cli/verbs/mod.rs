@@ -1,5 +1,6 @@
 //! One verb a file: open the stores, call the stage, say what was done.
 
+pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod completions;
@@ -102,6 +103,7 @@ pub(crate) fn run(verb: &Verb, running: &Running) -> Result<Summary> {
             let output = output.map(Path::new);
             cat::run(&args.dataset.destination, &args.key, what, output, running)
         }
+        Verb::Bench(args) => bench::run(&settings::benching(args)?, running),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
     }

@@ -23,7 +23,7 @@ fn policy() -> String {
 }
 
 /// One number of the first row of a page.
-struct Tile {
+pub(in crate::report) struct Tile {
     name: &'static str,
     value: String,
     /// What is written small beside it; may be empty.
@@ -31,9 +31,43 @@ struct Tile {
 }
 
 impl Tile {
-    fn new(name: &'static str, value: String, note: String) -> Self {
+    pub(in crate::report) fn new(name: &'static str, value: String, note: String) -> Self {
         Self { name, value, note }
     }
+}
+
+/// Begins a page of this name, up to its first heading.
+pub(in crate::report) fn open(page: &mut Page, name: &str) {
+    page.out.put(format_args!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"Content-Security-Policy\" content=\"{}\"><title>{} – shardpack report</title><style>{STYLE}</style></head><body><header><h1><bdi>{}</bdi></h1>",
+        policy(),
+        text(name),
+        text(name)
+    ));
+}
+
+/// Writes the numbers that matter most.
+pub(in crate::report) fn tiles(page: &mut Page, tiles: Vec<Tile>) {
+    if tiles.is_empty() {
+        return;
+    }
+    page.out.raw("<dl class=\"tiles\">");
+    for Tile { name, value, note } in tiles {
+        page.out.put(format_args!(
+            "<div><dt>{name}</dt><dd>{} <small>{}</small></dd></div>",
+            text(&value),
+            text(&note)
+        ));
+    }
+    page.out.raw("</dl>");
+}
+
+/// Ends a page after what is said at its foot.
+pub(in crate::report) fn close(page: &mut Page) {
+    page.out
+        .raw("this page stands alone and loads nothing</p></footer><script>");
+    page.out.raw(SCRIPT);
+    page.out.raw("</script></body></html>\n");
 }
 
 /// Begins the page: its title, and the tiles.
@@ -47,12 +81,7 @@ pub(in crate::report) fn begin(page: &mut Page, dataset: Option<&Dataset>, run: 
         ("", Some(run)) => run.verb.clone(),
         _ => name,
     };
-    page.out.put(format_args!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"Content-Security-Policy\" content=\"{}\"><title>{} – shardpack report</title><style>{STYLE}</style></head><body><header><h1><bdi>{}</bdi></h1>",
-        policy(),
-        text(&name),
-        text(&name)
-    ));
+    open(page, &name);
     if let Some(run) = run {
         let (word, class) = verdict(run.exit_code);
         page.out.put(format_args!(
@@ -87,27 +116,16 @@ pub(in crate::report) fn begin(page: &mut Page, dataset: Option<&Dataset>, run: 
         ));
     }
     page.out.raw("</header><main>");
-    let mut tiles = Vec::new();
+    let mut all = Vec::new();
     if let Some(dataset) = dataset {
-        tiles.extend(dataset_tiles(dataset));
+        all.extend(dataset_tiles(dataset));
     } else if let Some(run) = run.filter(|run| run.samples + run.shards > 0) {
         let (samples, shards) = (count_text(run.samples), count_text(run.shards));
-        tiles.push(Tile::new("samples", samples, String::new()));
-        tiles.push(Tile::new("shards", shards, bytes_text(run.bytes)));
+        all.push(Tile::new("samples", samples, String::new()));
+        all.push(Tile::new("shards", shards, bytes_text(run.bytes)));
     }
-    tiles.extend(run.into_iter().flat_map(run_tiles));
-    if tiles.is_empty() {
-        return;
-    }
-    page.out.raw("<dl class=\"tiles\">");
-    for Tile { name, value, note } in tiles {
-        page.out.put(format_args!(
-            "<div><dt>{name}</dt><dd>{} <small>{}</small></dd></div>",
-            text(&value),
-            text(&note)
-        ));
-    }
-    page.out.raw("</dl>");
+    all.extend(run.into_iter().flat_map(run_tiles));
+    tiles(page, all);
 }
 
 fn dataset_tiles(dataset: &Dataset) -> [Tile; 4] {
@@ -157,9 +175,6 @@ pub(in crate::report) fn end(page: &mut Page, dataset: Option<&Dataset>, run: Op
         page.out
             .put(format_args!("run by shardpack {} · ", text(&setup.version)));
     }
-    page.out.raw(
-        "quantiles are right to 0.5 % · this page stands alone and loads nothing</p></footer><script>",
-    );
-    page.out.raw(SCRIPT);
-    page.out.raw("</script></body></html>\n");
+    page.out.raw("quantiles are right to 0.5 % · ");
+    close(page);
 }

@@ -17,7 +17,7 @@ use crate::model::counters::Counters;
 use crate::model::extent::Method;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Member, Version};
-use crate::store::{Access, Positioned, Source};
+use crate::store::{Access, Dropped, Positioned, Source};
 
 /// As far apart may members lie of which one read had better give both: what belongs to one sample may lie in between.
 const NEAR_BYTES: u64 = 512 << 10;
@@ -191,6 +191,14 @@ impl Source for ArchiveSource {
 
     fn together_bytes(&self) -> u64 {
         self.inner.together_bytes()
+    }
+
+    fn drop_cached(&self, field: &Field) -> Result<Option<Dropped>> {
+        match (&field.version, &self.lone) {
+            (Version::Mtime(_) | Version::ETag(_), None) => self.inner.drop_cached(field),
+            // A member is a part of a file, whose other parts are read by others.
+            _ => Ok(None),
+        }
     }
 
     fn spare(&self, length: usize) -> Buffer {

@@ -3,6 +3,7 @@
 //! Reading: opens are deep when they are slow and inline when they are not (see [`crate::base::reactor`]); every file is checked
 //! against its planned size and time after its last byte. Writing: temporary name, write, fsync, rename, fsync of the directory.
 
+mod cached;
 mod destination;
 mod leftovers;
 mod list;

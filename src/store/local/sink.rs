@@ -10,12 +10,13 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
+use crate::store::local::cached::drop_cached;
 use crate::store::local::destination::{Destination, age};
 use crate::store::local::leftovers;
 use crate::store::local::shard::LocalShard;
 use crate::store::local::temporary::place_if_absent;
 use crate::store::{
-    Access, Leftover, ObjectMeta, Scheme, ShardWriter, Sink, StoredChecksum, scheme,
+    Access, Dropped, Leftover, ObjectMeta, Scheme, ShardWriter, Sink, StoredChecksum, scheme,
 };
 
 /// A dataset on a file system.
@@ -83,6 +84,26 @@ impl Sink for LocalSink {
         let file = File::open(self.destination.path(name)?).map_err(fail)?;
         let _ = fadvise(&file, 0, None, Advice::Sequential);
         Ok(Box::new(file))
+    }
+
+    fn drop_cached(&self, name: &str) -> Result<Option<Dropped>> {
+        let dropped = drop_cached(&self.destination.path(name)?);
+        let dropped = dropped.map_err(|error| Error::io(self.destination.label(name), error))?;
+        Ok(Some(dropped))
+    }
+
+    fn remove_all(&self) -> Result<()> {
+        let root = &self.destination.root;
+        let removed = self
+            .destination
+            .steps
+            .take("remove", root, || fs::remove_dir_all(root));
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io(self.to_string(), error))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn put(&self, name: &str, body: &[u8]) -> Result<()> {

@@ -14,11 +14,12 @@ use crate::base::text::show;
 use crate::model::counters::Counters;
 use crate::model::listing::Listing;
 use crate::model::sample::{Field, FilePath, Version};
+use crate::store::local::cached::drop_cached;
 use crate::store::local::list::Walk;
 use crate::store::local::paths::mtime;
 use crate::store::local::read::{Opened, Reading, SourceRoot};
 use crate::store::local::steps::Steps;
-use crate::store::{Access, Positioned, Source};
+use crate::store::{Access, Dropped, Positioned, Source};
 
 /// Reads at once when nothing is said: what a file system needs whose every open takes 100 ms.
 const READS: usize = 256;
@@ -135,6 +136,16 @@ impl Source for LocalSource {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io(name.to_string(), error)),
         }
+    }
+
+    fn drop_cached(&self, field: &Field) -> Result<Option<Dropped>> {
+        let path = self
+            .root
+            .path
+            .join(OsStr::from_bytes(field.path.as_bytes()));
+        let dropped =
+            drop_cached(&path).map_err(|error| Error::io(field.path.to_string(), error))?;
+        Ok(Some(dropped))
     }
 
     fn open(&self, field: &Field) -> Result<Option<Box<dyn Positioned>>> {

@@ -221,10 +221,15 @@ impl Connection {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Pending<T> {
         let (promise, pending) = promise();
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(keep(promise, work));
-        }
+        self.spawn(keep(promise, work));
         pending
+    }
+
+    /// Starts a future on the network threads that ends by itself when nobody wants what it does.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(work);
+        }
     }
 
     /// Makes a request until it succeeds, or fails for good, or the user's patience is used up.

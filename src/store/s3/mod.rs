@@ -10,6 +10,7 @@ mod connection;
 mod crc;
 mod credentials;
 mod explain;
+mod flow;
 mod get;
 mod head;
 mod hedge;

@@ -13,6 +13,7 @@ use crate::model::name::check_name;
 use crate::store::S3_SCHEME;
 use crate::store::s3::ahead::{Ahead, AheadReader};
 use crate::store::s3::connection::Connection;
+use crate::store::s3::flow::FlowReader;
 use crate::store::s3::head::{Head, head};
 use crate::store::s3::list::{Key, flat};
 use crate::store::s3::location::Location;
@@ -208,6 +209,12 @@ impl Sink for S3Sink {
             Ahead::SHARD,
             missing,
         )))
+    }
+
+    fn stream(&self, name: &str, bytes: u64) -> Result<Box<dyn Read + Send>> {
+        let object = self.object(self.key(name)?, None);
+        let flow = FlowReader::new(&self.connection, object, bytes, missing);
+        Ok(Box::new(flow))
     }
 
     fn put(&self, name: &str, body: &[u8]) -> Result<()> {

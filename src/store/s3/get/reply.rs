@@ -62,6 +62,40 @@ impl Reply {
         self.header(CONTENT_RANGE)
     }
 
+    /// Reads some of the content, as much as is there and at least a byte, into `room`. It is compared with nothing.
+    ///
+    /// # Errors
+    ///
+    /// An answer that breaks off.
+    pub(in crate::store::s3) async fn some(
+        &mut self,
+        room: &mut [u8],
+    ) -> Result<usize, RequestError> {
+        self.early.retain(|piece| !piece.is_empty());
+        if let Some(piece) = self.early.first_mut() {
+            let taken = piece.len().min(room.len());
+            room[..taken].copy_from_slice(&piece.split_to(taken));
+            return Ok(taken);
+        }
+        match self.stream.read(room).await {
+            Ok(0) | Err(_) => {
+                let what = "the answer broke off";
+                Err(RequestError::new(Cause::Connection, what))
+            }
+            Ok(read) => {
+                watch::moved();
+                Ok(read)
+            }
+        }
+    }
+
+    /// All of the content was read: the connection can be used again.
+    pub(in crate::store::s3) fn end(self) {
+        if self.early.iter().all(Bytes::is_empty) && stays(&self.head) {
+            self.route.keep(self.stream);
+        }
+    }
+
     /// Reads the content into `room`, which is as long as it, and says its CRC-32.
     ///
     /// # Errors
