@@ -3,6 +3,7 @@
 They differ in what they promise; the tests ask `Server` what to expect instead of leaving tests out.
 """
 
+import base64
 import contextlib
 import hashlib
 import os
@@ -37,10 +38,16 @@ class Server:
     checks_signatures: bool
     tells_age: bool
     """An upload's time in ListMultipartUploads is that of its beginning."""
-    knows_classes_and_tags: bool
-    """Storage classes, tags and SSE-S3 are kept and told."""
+    storage_class: str | None
+    """One besides the standard class that is kept and told, as are tags and SSE-S3; without one they are taken and ignored."""
+    lists_all_uploads: bool
+    """ListMultipartUploads tells those of a whole bucket, not of one key alone."""
+    keeps_versions: bool
+    """A bucket can be told to keep what is written over or removed."""
     takes_line_breaks: bool
     """A key may have a line break in it."""
+    authority: Path | None = None
+    """The certificate that signs the server's own, if it speaks TLS."""
 
     @property
     def writing(self) -> list[str]:
@@ -50,13 +57,14 @@ class Server:
     @property
     def environment(self) -> dict[str, str]:
         """What a program needs to find it."""
-        return {
+        found = {
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL_S3": self.endpoint,
         }
+        return found if self.authority is None else {**found, "AWS_CA_BUNDLE": str(self.authority)}
 
 
 def free_port() -> int:
@@ -103,7 +111,9 @@ def moto(scratch: Path) -> Iterator[Server]:
             keeps_checksums=False,
             checks_signatures=False,
             tells_age=False,
-            knows_classes_and_tags=True,
+            storage_class="STANDARD_IA",
+            lists_all_uploads=True,
+            keeps_versions=True,
             takes_line_breaks=False,
         )
 
@@ -152,8 +162,56 @@ def garage(scratch: Path, binary: Path) -> Iterator[Server]:
             keeps_checksums=True,
             checks_signatures=True,
             tells_age=True,
-            knows_classes_and_tags=False,
+            storage_class=None,
+            lists_all_uploads=True,
+            keeps_versions=False,
             takes_line_breaks=True,
+        )
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate of this machine, good for a day, which is its own authority, and its key."""
+    signed, key = folder / "public.crt", folder / "private.key"
+    request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    leaf = ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([*request, *names, *leaf, "-out", signed, "-keyout", key], check=True, capture_output=True)
+    return signed, key
+
+
+@contextlib.contextmanager
+def minio(scratch: Path, binary: Path, tls: bool = False) -> Iterator[Server]:
+    """MinIO: a server for production, with conditional writes, whole checksums, versions, and SSE-S3 with a key of its own."""
+    port, console = free_port(), free_port()
+    folder = scratch / "certificates"
+    folder.mkdir()
+    authority = certificate(folder)[0] if tls else None
+    access_key, secret_key = f"test{secrets.token_hex(6)}", secrets.token_hex(20)
+    settings = {
+        "MINIO_ROOT_USER": access_key,
+        "MINIO_ROOT_PASSWORD": secret_key,
+        "MINIO_REGION_NAME": REGION,
+        "MINIO_KMS_SECRET_KEY": f"test:{base64.b64encode(secrets.token_bytes(32)).decode()}",
+        # nothing asks the internet for a newer version
+        "MINIO_UPDATE": "off",
+        "MINIO_BROWSER": "off",
+    }
+    place = ["--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{console}", "--certs-dir", folder]
+    with process([binary, "server", *place, scratch / "data"], port, scratch / "minio.log", **settings):
+        yield Server(
+            name="minio-tls" if tls else "minio",
+            endpoint=f"http{'s' if tls else ''}://127.0.0.1:{port}",
+            access_key=access_key,
+            secret_key=secret_key,
+            honours_conditions=True,
+            keeps_checksums=True,
+            checks_signatures=True,
+            tells_age=True,
+            storage_class="REDUCED_REDUNDANCY",
+            lists_all_uploads=False,
+            keeps_versions=True,
+            takes_line_breaks=True,
+            authority=authority,
         )
 
 
@@ -162,7 +220,8 @@ class Bucket:
 
     def __init__(self, server: Server, name: str):
         session = boto3.Session(server.access_key, server.secret_key, region_name=REGION)
-        self.client = session.client("s3", endpoint_url=server.endpoint, config=Config(proxies={}))
+        verify = str(server.authority) if server.authority else None
+        self.client = session.client("s3", endpoint_url=server.endpoint, config=Config(proxies={}), verify=verify)
         self.name = name
         self.client.create_bucket(Bucket=name)
 
