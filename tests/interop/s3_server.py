@@ -6,6 +6,7 @@ They differ in what they promise; the tests ask `Server` what to expect instead 
 import base64
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import socket
@@ -19,8 +20,16 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
+from programs import PROJECT
 
 REGION = "us-east-1"
+NAMES = [
+    "moto",
+    pytest.param("garage", marks=pytest.mark.garage),
+    pytest.param("minio", marks=pytest.mark.minio),
+    pytest.param("minio-tls", marks=pytest.mark.minio),
+]
+"""Servers; those that are built first by a target of their own are marked."""
 STARTS_WITHIN = 30.0
 """Seconds; importing moto takes two of them on a busy machine."""
 
@@ -40,8 +49,8 @@ class Server:
     """An upload's time in ListMultipartUploads is that of its beginning."""
     storage_class: str | None
     """One besides the standard class that is kept and told, as are tags and SSE-S3; without one they are taken and ignored."""
-    lists_all_uploads: bool
-    """ListMultipartUploads tells those of a whole bucket, not of one key alone."""
+    tells_uploads_of_a_prefix: bool
+    """ListMultipartUploads tells those below a prefix, not those of one key alone."""
     keeps_versions: bool
     """A bucket can be told to keep what is written over or removed."""
     takes_line_breaks: bool
@@ -112,7 +121,7 @@ def moto(scratch: Path) -> Iterator[Server]:
             checks_signatures=False,
             tells_age=False,
             storage_class="STANDARD_IA",
-            lists_all_uploads=True,
+            tells_uploads_of_a_prefix=True,
             keeps_versions=True,
             takes_line_breaks=False,
         )
@@ -163,7 +172,7 @@ def garage(scratch: Path, binary: Path) -> Iterator[Server]:
             checks_signatures=True,
             tells_age=True,
             storage_class=None,
-            lists_all_uploads=True,
+            tells_uploads_of_a_prefix=True,
             keeps_versions=False,
             takes_line_breaks=True,
         )
@@ -190,7 +199,7 @@ def minio(scratch: Path, binary: Path, tls: bool = False) -> Iterator[Server]:
     settings = {
         "MINIO_ROOT_USER": access_key,
         "MINIO_ROOT_PASSWORD": secret_key,
-        "MINIO_REGION_NAME": REGION,
+        "MINIO_SITE_REGION": REGION,
         "MINIO_KMS_SECRET_KEY": f"test:{base64.b64encode(secrets.token_bytes(32)).decode()}",
         # nothing asks the internet for a newer version
         "MINIO_UPDATE": "off",
@@ -208,22 +217,65 @@ def minio(scratch: Path, binary: Path, tls: bool = False) -> Iterator[Server]:
             checks_signatures=True,
             tells_age=True,
             storage_class="REDUCED_REDUNDANCY",
-            lists_all_uploads=False,
+            tells_uploads_of_a_prefix=False,
             keeps_versions=True,
             takes_line_breaks=True,
             authority=authority,
         )
 
 
-class Bucket:
-    """A bucket of its own for whoever asks, seen through boto3."""
+@contextlib.contextmanager
+def own(program: Path) -> Iterator[Server]:
+    """The strict server of the Rust tests, which has one bucket, `bucket`."""
+    running = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        place = json.loads(running.stdout.readline())
+        yield Server(
+            name="tests",
+            endpoint=place["AWS_ENDPOINT_URL_S3"],
+            access_key=place["AWS_ACCESS_KEY_ID"],
+            secret_key=place["AWS_SECRET_ACCESS_KEY"],
+            honours_conditions=True,
+            keeps_checksums=True,
+            checks_signatures=True,
+            tells_age=True,
+            storage_class=None,
+            tells_uploads_of_a_prefix=True,
+            keeps_versions=False,
+            takes_line_breaks=True,
+        )
+    finally:
+        running.stdin.close()
+        running.wait(timeout=10)
+        running.stdout.close()
 
-    def __init__(self, server: Server, name: str):
+
+def _built(variable: str, default: str, target: str) -> Path:
+    program = PROJECT / os.environ.get(variable, default)
+    if not program.exists():
+        pytest.skip(f"{program} is not there: run `make {target}`, or set {variable}")
+    return program
+
+
+def run(name: str, scratch: Path) -> contextlib.AbstractContextManager[Server]:
+    """The server of this name, one of `NAMES`."""
+    if name == "moto":
+        return moto(scratch)
+    if name == "garage":
+        return garage(scratch, _built("GARAGE_BIN", ".garage/bin/garage", "interop-all"))
+    return minio(scratch, _built("MINIO_BIN", ".go/bin/minio", "minio"), tls=name == "minio-tls")
+
+
+class Bucket:
+    """A bucket of its own for whoever asks, unless it is `there` already, seen through boto3."""
+
+    def __init__(self, server: Server, name: str, there: bool = False):
         session = boto3.Session(server.access_key, server.secret_key, region_name=REGION)
         verify = str(server.authority) if server.authority else None
         self.client = session.client("s3", endpoint_url=server.endpoint, config=Config(proxies={}), verify=verify)
         self.name = name
-        self.client.create_bucket(Bucket=name)
+        if not there:
+            self.client.create_bucket(Bucket=name)
 
     def url(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
