@@ -41,6 +41,7 @@ def directory(tmp_path_factory) -> Path:
     shardpack = programs.shardpack()
     # As the pages do it, so that their own conversion finds nothing to do.
     run(shardpack, "convert", root / "images", root / "shards", "--shard-size", "60KB", "--progress", "none")
+    run(shardpack, "index", root / "shards", "--index", "energon,timm,wids", "--progress", "none")
     return root
 
 
