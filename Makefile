@@ -98,10 +98,10 @@ interop-all: $(HEAVY) programs wheel-dev $(GARAGE) ## all of these, and S3 on Ga
 	GARAGE_BIN=$(GARAGE) $(PYTEST) -m "not minio" tests/interop --ignore tests/interop/readers
 
 readers: $(READERS) programs ## read them in the world of torch: webdataset, wids, timm, OpenCLIP, energon, DALI, HuggingFace, Ray, Daft, Lance, grain (3 GB to download, 4 minutes)
-	$(PROGRAMS) $(LIMIT) .venv-torch/bin/python -m pytest tests/interop/readers --ignore tests/interop/readers/test_openclip.py
+	$(PROGRAMS) $(LIMIT) .venv-torch/bin/python -m pytest tests/interop/test_docs.py tests/interop/readers --ignore tests/interop/readers/test_openclip.py
 	PYTHONPATH=.venv-torch/openclip $(PROGRAMS) $(LIMIT) .venv-torch/bin/python -m pytest tests/interop/readers/test_openclip.py
 
-minio: $(STAMP) programs $(MINIO) ## S3 on MinIO, plain and under TLS (the first time it is built here with Go 1.26, 15 minutes)
+minio: $(STAMP) programs $(MINIO) ## S3 on MinIO, plain and under TLS (the first time it is built here with Go 1.26, 8 minutes of processor time)
 	MINIO_BIN=$(MINIO) $(PYTEST) -m minio tests/interop/test_s3.py tests/interop/test_s3_servers.py
 
 bench: $(HEAVY) ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)

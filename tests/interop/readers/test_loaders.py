@@ -206,12 +206,15 @@ def content(file) -> bytes:
         return opened.read()
 
 
-def test_daft_reads_all_shards_in_one_call_and_parquet(tar, table):
+def test_daft_reads_a_shard_a_call_and_parquet_at_once(tar, table):
+    """Several shards in one call make 0.7.26 stand still for ever."""
     import daft
 
-    dataset = tar("sidecars")
-    rows = daft.read_webdataset(shards(dataset, "train")).to_pylist()
-    assert told((content(of_tar(row)[0]), row["cls"]) for row in rows) == expected(dataset, "train")
+    dataset, found = tar("sidecars"), collections.Counter()
+    for name in shards(dataset, "train"):
+        rows = daft.read_webdataset(name).to_pylist()
+        found += told((content(of_tar(row)[0]), row["cls"]) for row in rows)
+    assert found == expected(dataset, "train")
     rows = daft.read_parquet(shards(table, "train")).to_pylist()
     assert told((one["image"]["bytes"], one["label"]) for one in rows) == expected(table, "train")
 
