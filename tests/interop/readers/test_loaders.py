@@ -207,7 +207,7 @@ def content(file) -> bytes:
 
 
 def test_daft_reads_a_shard_a_call_and_parquet_at_once(tar, table):
-    """Several shards in one call make 0.7.26 stand still for ever."""
+    """Given several shards in one call, 0.7.26 stood still until it was ended after minutes."""
     import daft
 
     dataset, found = tar("sidecars"), collections.Counter()
