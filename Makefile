@@ -1,4 +1,4 @@
-# Everything lands in target/, .venv/, .tools/ and .garage/, all ignored by git.
+# Everything lands in target/, .venv*/, .tools/, .go/ and .garage/, all ignored by git.
 
 PYTHON ?= python3
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -6,19 +6,23 @@ DEBUG  := $(TARGET)/debug
 DEMO   := $(TARGET)/demo
 STAMP  := .venv/interop.stamp
 HEAVY  := .venv/interop-heavy.stamp
+READERS := .venv-torch/readers.stamp
 TYPOS  := .tools/bin/typos
 MATURIN := .tools/bin/maturin
 DENY   := .tools/bin/cargo-deny
 GARAGE := $(or $(GARAGE_BIN),.garage/bin/garage)
+MINIO  := $(or $(MINIO_BIN),.go/bin/minio)
+GO     := $(or $(shell command -v go),/usr/local/go/bin/go)
 # A test that hangs ends the run instead of blocking it.
 LIMIT  := timeout --foreground $(or $(TEST_SECONDS),3600)
-PYTEST := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder \
-          S3_SERVER_BIN=$(DEBUG)/s3_server SHARDPACK_WHEEL='$(TARGET)/wheels/dev/shardpack-*.whl' $(LIMIT) .venv/bin/python -m pytest
+PROGRAMS := SHARDPACK_BIN=$(DEBUG)/shardpack IMAGEFOLDER_BIN=$(DEBUG)/imagefolder \
+            S3_SERVER_BIN=$(DEBUG)/s3_server SHARDPACK_WHEEL='$(TARGET)/wheels/dev/shardpack-*.whl'
+PYTEST := $(PROGRAMS) $(LIMIT) .venv/bin/python -m pytest
 # What finds most mistakes in least time.
 QUICK  := cli:: formats:: layers:: manifest:: plan:: resume:: scan:: verify::
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop run-interop run-batch interop-heavy interop-all soak fuzz static wheel wheel-dev clean
+.PHONY: help build programs demo test quick model exhaustive check features deny bench scale batch interop run-interop run-batch interop-heavy interop-all readers minio soak fuzz static wheel wheel-dev clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,7 +94,7 @@ batch: $(STAMP) programs ## run the templates of deploy/ on a small model of Arg
 
 # With everything built that these need: nothing is built while others run it.
 run-interop:
-	$(PYTEST) -m "not garage" tests/interop --ignore tests/interop/heavy
+	$(PYTEST) -m "not garage and not minio" tests/interop --ignore tests/interop/heavy --ignore tests/interop/readers
 
 run-batch:
 	$(PYTEST) tests/deploy
@@ -99,7 +103,14 @@ interop-heavy: $(HEAVY) programs ## read them with TensorFlow and TFDS (the firs
 	$(PYTEST) tests/interop/heavy
 
 interop-all: $(HEAVY) programs wheel-dev $(GARAGE) ## all of these, and S3 on Garage (the first time it is built here: 12 minutes)
-	GARAGE_BIN=$(GARAGE) $(PYTEST) tests/interop
+	GARAGE_BIN=$(GARAGE) $(PYTEST) -m "not minio" tests/interop --ignore tests/interop/readers
+
+readers: $(READERS) programs ## read them in the world of torch: webdataset, wids, timm, OpenCLIP, energon, DALI, HuggingFace, Ray, Daft, Lance, grain (3 GB to download, 4 minutes)
+	$(PROGRAMS) $(LIMIT) .venv-torch/bin/python -m pytest tests/interop/test_docs.py tests/interop/readers --ignore tests/interop/readers/test_openclip.py
+	PYTHONPATH=.venv-torch/openclip $(PROGRAMS) $(LIMIT) .venv-torch/bin/python -m pytest tests/interop/readers/test_openclip.py
+
+minio: $(STAMP) programs $(MINIO) ## S3 on MinIO, plain and under TLS (the first time it is built here with Go 1.26, 8 minutes of processor time)
+	MINIO_BIN=$(MINIO) $(PYTEST) -m minio tests/interop/test_s3.py tests/interop/test_s3_servers.py
 
 bench: $(HEAVY) ## compare with tar, ShardWriter and the bare minimum (needs 10 GB, several minutes)
 	cargo build --release -p shardpack -p imagefolder --bins
@@ -165,7 +176,7 @@ wheel-dev: programs $(MATURIN)
 	@rm -rf shardpack.data
 
 clean: ## remove everything that was built, made or installed here
-	rm -rf $(TARGET) .venv .tools .garage .pytest_cache tests/__pycache__ tests/*/__pycache__ tests/*/*/__pycache__
+	rm -rf $(TARGET) .venv .venv-torch .venv-peers .tools .go .garage .pytest_cache tests/__pycache__ tests/*/__pycache__ tests/*/*/__pycache__
 
 # A word that is spelled wrongly is found everywhere but where a machine has no way to the tool.
 $(TYPOS):
@@ -182,6 +193,18 @@ $(STAMP): pyproject.toml tests/interop/make_venv
 $(HEAVY): $(STAMP)
 	PYTHON=$(PYTHON) tests/interop/make_venv .venv interop interop-heavy
 	@touch $@
+
+# Packages that want an older webdataset than the others have it apart.
+$(READERS): pyproject.toml tests/interop/make_venv
+	PYTHON=$(PYTHON) tests/interop/make_venv .venv-peers peers
+	PYTHON=$(PYTHON) tests/interop/make_venv .venv-torch readers
+	.venv-torch/bin/pip install --quiet --upgrade --no-deps --target .venv-torch/openclip webdataset==0.2.86
+	@touch $@
+
+# What Go fetches and compiles on the way is below .go too, and may be removed afterwards.
+.go/bin/minio:
+	GOPATH=$(CURDIR)/.go GOCACHE=$(CURDIR)/.go/cache GOFLAGS=-modcacherw $(GO) install -ldflags '-s -w' \
+	    github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 
 # In a target directory of its own, which cargo removes: nothing of it is shared with this project.
 .garage/bin/garage:

@@ -3,8 +3,10 @@
 They differ in what they promise; the tests ask `Server` what to expect instead of leaving tests out.
 """
 
+import base64
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import socket
@@ -18,8 +20,16 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
+from programs import PROJECT
 
 REGION = "us-east-1"
+NAMES = [
+    "moto",
+    pytest.param("garage", marks=pytest.mark.garage),
+    pytest.param("minio", marks=pytest.mark.minio),
+    pytest.param("minio-tls", marks=pytest.mark.minio),
+]
+"""Servers; those that are built first by a target of their own are marked."""
 STARTS_WITHIN = 30.0
 """Seconds; importing moto takes two of them on a busy machine."""
 
@@ -37,10 +47,16 @@ class Server:
     checks_signatures: bool
     tells_age: bool
     """An upload's time in ListMultipartUploads is that of its beginning."""
-    knows_classes_and_tags: bool
-    """Storage classes, tags and SSE-S3 are kept and told."""
+    storage_class: str | None
+    """One besides the standard class that is kept and told, as are tags and SSE-S3; without one they are taken and ignored."""
+    tells_uploads_of_a_prefix: bool
+    """ListMultipartUploads tells those below a prefix, not those of one key alone."""
+    keeps_versions: bool
+    """A bucket can be told to keep what is written over or removed."""
     takes_line_breaks: bool
     """A key may have a line break in it."""
+    authority: Path | None = None
+    """The certificate that signs the server's own, if it speaks TLS."""
 
     @property
     def writing(self) -> list[str]:
@@ -50,13 +66,14 @@ class Server:
     @property
     def environment(self) -> dict[str, str]:
         """What a program needs to find it."""
-        return {
+        found = {
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL_S3": self.endpoint,
         }
+        return found if self.authority is None else {**found, "AWS_CA_BUNDLE": str(self.authority)}
 
 
 def free_port() -> int:
@@ -103,7 +120,9 @@ def moto(scratch: Path) -> Iterator[Server]:
             keeps_checksums=False,
             checks_signatures=False,
             tells_age=False,
-            knows_classes_and_tags=True,
+            storage_class="STANDARD_IA",
+            tells_uploads_of_a_prefix=True,
+            keeps_versions=True,
             takes_line_breaks=False,
         )
 
@@ -152,19 +171,111 @@ def garage(scratch: Path, binary: Path) -> Iterator[Server]:
             keeps_checksums=True,
             checks_signatures=True,
             tells_age=True,
-            knows_classes_and_tags=False,
+            storage_class=None,
+            tells_uploads_of_a_prefix=True,
+            keeps_versions=False,
             takes_line_breaks=True,
         )
 
 
-class Bucket:
-    """A bucket of its own for whoever asks, seen through boto3."""
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate of this machine, good for a day, which is its own authority, and its key."""
+    signed, key = folder / "public.crt", folder / "private.key"
+    request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    leaf = ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([*request, *names, *leaf, "-out", signed, "-keyout", key], check=True, capture_output=True)
+    return signed, key
 
-    def __init__(self, server: Server, name: str):
+
+@contextlib.contextmanager
+def minio(scratch: Path, binary: Path, tls: bool = False) -> Iterator[Server]:
+    """MinIO: a server for production, with conditional writes, whole checksums, versions, and SSE-S3 with a key of its own."""
+    port, console = free_port(), free_port()
+    folder = scratch / "certificates"
+    folder.mkdir()
+    authority = certificate(folder)[0] if tls else None
+    access_key, secret_key = f"test{secrets.token_hex(6)}", secrets.token_hex(20)
+    settings = {
+        "MINIO_ROOT_USER": access_key,
+        "MINIO_ROOT_PASSWORD": secret_key,
+        "MINIO_SITE_REGION": REGION,
+        "MINIO_KMS_SECRET_KEY": f"test:{base64.b64encode(secrets.token_bytes(32)).decode()}",
+        # nothing asks the internet for a newer version
+        "MINIO_UPDATE": "off",
+        "MINIO_BROWSER": "off",
+    }
+    place = ["--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{console}", "--certs-dir", folder]
+    with process([binary, "server", *place, scratch / "data"], port, scratch / "minio.log", **settings):
+        yield Server(
+            name="minio-tls" if tls else "minio",
+            endpoint=f"http{'s' if tls else ''}://127.0.0.1:{port}",
+            access_key=access_key,
+            secret_key=secret_key,
+            honours_conditions=True,
+            keeps_checksums=True,
+            checks_signatures=True,
+            tells_age=True,
+            storage_class="REDUCED_REDUNDANCY",
+            tells_uploads_of_a_prefix=False,
+            keeps_versions=True,
+            takes_line_breaks=True,
+            authority=authority,
+        )
+
+
+@contextlib.contextmanager
+def own(program: Path) -> Iterator[Server]:
+    """The strict server of the Rust tests, which has one bucket, `bucket`."""
+    running = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        place = json.loads(running.stdout.readline())
+        yield Server(
+            name="tests",
+            endpoint=place["AWS_ENDPOINT_URL_S3"],
+            access_key=place["AWS_ACCESS_KEY_ID"],
+            secret_key=place["AWS_SECRET_ACCESS_KEY"],
+            honours_conditions=True,
+            keeps_checksums=True,
+            checks_signatures=True,
+            tells_age=True,
+            storage_class=None,
+            tells_uploads_of_a_prefix=True,
+            keeps_versions=False,
+            takes_line_breaks=True,
+        )
+    finally:
+        running.stdin.close()
+        running.wait(timeout=10)
+        running.stdout.close()
+
+
+def _built(variable: str, default: str, target: str) -> Path:
+    program = PROJECT / os.environ.get(variable, default)
+    if not program.exists():
+        pytest.skip(f"{program} is not there: run `make {target}`, or set {variable}")
+    return program
+
+
+def run(name: str, scratch: Path) -> contextlib.AbstractContextManager[Server]:
+    """The server of this name, one of `NAMES`."""
+    if name == "moto":
+        return moto(scratch)
+    if name == "garage":
+        return garage(scratch, _built("GARAGE_BIN", ".garage/bin/garage", "interop-all"))
+    return minio(scratch, _built("MINIO_BIN", ".go/bin/minio", "minio"), tls=name == "minio-tls")
+
+
+class Bucket:
+    """A bucket of its own for whoever asks, unless it is `there` already, seen through boto3."""
+
+    def __init__(self, server: Server, name: str, there: bool = False):
         session = boto3.Session(server.access_key, server.secret_key, region_name=REGION)
-        self.client = session.client("s3", endpoint_url=server.endpoint, config=Config(proxies={}))
+        verify = str(server.authority) if server.authority else None
+        self.client = session.client("s3", endpoint_url=server.endpoint, config=Config(proxies={}), verify=verify)
         self.name = name
-        self.client.create_bucket(Bucket=name)
+        if not there:
+            self.client.create_bucket(Bucket=name)
 
     def url(self, key: str) -> str:
         return f"s3://{self.name}/{key}"

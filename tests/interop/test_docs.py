@@ -24,7 +24,8 @@ def snippets() -> list:
             packages = {word.split()[0].split(".")[0] for names, name in lines for word in (names or name).split(",")}
             needed = packages - {"torch"}
             missing = [name for name in sorted(needed) if name != "shardpack" and importlib.util.find_spec(name) is None]
-            mark = pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
+            needs = [*missing, *(["a bucket"] if "s3://" in code else [])]
+            mark = pytest.mark.skipif(bool(needs), reason=f"needs {', '.join(needs)}")
             found.append(pytest.param(code, marks=mark, id=f"{page.stem}-{number}-{'-'.join(sorted(packages))}"))
     return found
 
@@ -41,6 +42,7 @@ def directory(tmp_path_factory) -> Path:
     shardpack = programs.shardpack()
     # As the pages do it, so that their own conversion finds nothing to do.
     run(shardpack, "convert", root / "images", root / "shards", "--shard-size", "60KB", "--progress", "none")
+    run(shardpack, "index", root / "shards", "--index", "energon,timm,wids", "--progress", "none")
     return root
 
 

@@ -14,17 +14,22 @@ use serde_json::{Value, json};
 use crate::support::files;
 use shardpack_fixtures::s3_server::Server;
 
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 15] = [
+    "PIL",
+    "daft",
     "datasets",
     "duckdb",
+    "megatron",
     "numpy",
     "pandas",
-    "PIL",
     "polars",
     "pyarrow",
+    "ray",
     "s3fs",
+    "timm",
     "torch",
     "webdataset",
+    "wids",
 ];
 
 fn project() -> &'static Path {

@@ -44,6 +44,9 @@ pub(crate) fn export_readers(
         of_dataset: Vec::new(),
     };
     for (reader, exporter) in &exporters {
+        if let Some(warning) = exporter.warning(&facts) {
+            tracing::warn!("--index {reader}: {warning}");
+        }
         for file in whole(sink, manifest, *exporter, &facts)? {
             exported.entries.push(entry(reader, &file));
             exported.of_dataset.push(file);

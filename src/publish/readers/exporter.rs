@@ -55,6 +55,10 @@ pub(crate) trait Exporter: Send + Sync {
     fn dataset(&self, _manifest: &Manifest, _facts: &Facts) -> Result<Vec<NamedFile>> {
         Ok(Vec::new())
     }
+    /// What the reader will not do with these samples, though it is described what it can be; `None` where it takes them all.
+    fn warning(&self, _facts: &Facts) -> Option<String> {
+        None
+    }
     /// Files that take every row of every shard, which `records` gives in order; `None` for an index that does not.
     fn rows(
         &self,

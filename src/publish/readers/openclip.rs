@@ -38,4 +38,32 @@ impl Exporter for OpenClip {
         let file = |(dir, sizes)| Ok((format!("{dir}{SIZES}"), json(&sizes)?));
         sizes.into_iter().map(file).collect()
     }
+
+    fn warning(&self, facts: &Facts) -> Option<String> {
+        let all = facts.all.as_ref()?;
+        (!all.fields.contains("txt")).then(|| {
+            "not every sample has a caption, `txt`: OpenCLIP leaves out those without one, and says nothing of it"
+                .to_owned()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::readers::exporter::vector;
+
+    #[test]
+    fn samples_without_a_caption_are_told_and_samples_with_one_are_not() {
+        let (_, mut record) = vector();
+        assert!(OpenClip.warning(&Facts::default()).is_none());
+        let told = OpenClip.warning(&Facts::of(&record)).unwrap();
+        assert!(told.contains("`txt`"), "{told}");
+        for sample in &mut record.samples {
+            sample.fields[0].name = "txt".to_owned();
+        }
+        assert_eq!(OpenClip.warning(&Facts::of(&record)), None);
+        record.samples[1].fields[0].name = "cls".to_owned();
+        assert!(OpenClip.warning(&Facts::of(&record)).is_some());
+    }
 }
