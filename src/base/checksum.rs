@@ -2,7 +2,7 @@
 //!
 //! Every byte is hashed once. A field's checksum is combined into the shard's, which costs some 30 ns instead of a second pass.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use crc32fast::Hasher;
 use sha2::{Digest as _, Sha256};
@@ -106,25 +106,30 @@ impl<W: Write> Write for Digest<W> {
 
 /// Reads a stream once, checksumming parts and whole.
 pub(crate) struct Scanner<'a> {
-    inner: Box<dyn Read + Send + 'a>,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    inner: Box<dyn BufRead + Send + 'a>,
+    /// Bytes of the reader's piece that were handed out.
+    handed: usize,
+    /// What lies in two pieces and is wanted in one.
+    joined: Vec<u8>,
     position: u64,
     crc: Hasher,
 }
 
-/// Bytes a scanner reads at once: large enough for few calls, small enough to stay in a core's cache.
+/// Bytes a scanner looks at at once: large enough for few calls, small enough to stay in a core's cache.
 pub(crate) const SCAN_BYTES: usize = 256 * 1024;
 
 impl<'a> Scanner<'a> {
     /// Starts at the beginning of `inner`.
     pub(crate) fn new(inner: impl Read + Send + 'a) -> Self {
+        Self::over(BufReader::with_capacity(SCAN_BYTES, inner))
+    }
+
+    /// The same with what has its bytes in memory: they are looked at where they are.
+    pub(crate) fn over(inner: impl BufRead + Send + 'a) -> Self {
         Self {
             inner: Box::new(inner),
-            buffer: vec![0; SCAN_BYTES],
-            start: 0,
-            end: 0,
+            handed: 0,
+            joined: Vec::new(),
             position: 0,
             crc: Hasher::new(),
         }
@@ -143,16 +148,25 @@ impl<'a> Scanner<'a> {
     /// The next `length` bytes in one piece, fewer only at the end; `length` is at most [`SCAN_BYTES`].
     pub(crate) fn take(&mut self, length: usize) -> io::Result<&[u8]> {
         let length = length.min(SCAN_BYTES);
-        if self.end - self.start < length {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-            while self.end < length && self.fill()? > 0 {}
-        }
-        let length = length.min(self.end - self.start);
-        let piece = &self.buffer[self.start..self.start + length];
-        self.start += length;
-        self.position += length as u64;
+        let piece = match self.fill()? >= length {
+            true => {
+                self.handed = length;
+                &self.inner.fill_buf()?[..length]
+            }
+            false => {
+                self.joined.clear();
+                while self.joined.len() < length {
+                    let n = self.fill()?.min(length - self.joined.len());
+                    if n == 0 {
+                        break;
+                    }
+                    self.joined.extend_from_slice(&self.inner.fill_buf()?[..n]);
+                    self.handed = n;
+                }
+                &self.joined
+            }
+        };
+        self.position += piece.len() as u64;
         self.crc.update(piece);
         Ok(piece)
     }
@@ -166,18 +180,17 @@ impl<'a> Scanner<'a> {
         let mut crc = Hasher::new();
         let mut left = length;
         while left > 0 {
-            if self.start == self.end {
-                self.start = 0;
-                self.end = 0;
-                if self.fill()? == 0 {
-                    break;
-                }
+            let n = self
+                .fill()?
+                .min(SCAN_BYTES)
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            if n == 0 {
+                break;
             }
-            let n = left.min((self.end - self.start) as u64) as usize;
-            let piece = &self.buffer[self.start..self.start + n];
+            let piece = &self.inner.fill_buf()?[..n];
             crc.update(piece);
             each(piece);
-            self.start += n;
+            self.handed = n;
             left -= n as u64;
         }
         self.position += length - left;
@@ -193,25 +206,19 @@ impl<'a> Scanner<'a> {
 
     /// Some of the next bytes, copied; none only at the end.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.start == self.end {
-            self.start = 0;
-            self.end = 0;
-            self.fill()?;
-        }
-        let n = buffer.len().min(self.end - self.start);
+        let n = buffer.len().min(self.fill()?).min(SCAN_BYTES);
         buffer[..n].copy_from_slice(self.take(n)?);
         Ok(n)
     }
 
+    /// Lets go of what was handed out, and says how many bytes come next in one piece: none at the end.
     fn fill(&mut self) -> io::Result<usize> {
+        self.inner.consume(std::mem::take(&mut self.handed));
         loop {
-            match self.inner.read(&mut self.buffer[self.end..]) {
+            match self.inner.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
-                Ok(n) => {
-                    self.end += n;
-                    return Ok(n);
-                }
+                Ok(piece) => return Ok(piece.len()),
             }
         }
     }

@@ -236,7 +236,7 @@ fn is_in_place(sink: &dyn Sink, name: &str, bytes: u64, crc32: &str) -> Result<b
     if !sink.list(directory)?.contains(&(name.to_owned(), bytes)) {
         return Ok(false);
     }
-    let read = Scanner::new(sink.open(name)?).drain();
+    let read = Scanner::over(sink.open(name)?).drain();
     let (_, actual) = read.map_err(|error| Error::io(name, error))?;
     Ok(crc_text(actual) == crc32)
 }

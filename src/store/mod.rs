@@ -14,7 +14,7 @@ mod ranges;
 mod s3;
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,13 +265,13 @@ pub(crate) trait Sink: fmt::Display + Send + Sync {
     fn range(&self, name: &str, offset: u64, length: usize) -> Result<Bytes>;
 
     /// Opens an object for reading from its beginning.
-    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>>;
+    fn open(&self, name: &str) -> Result<Box<dyn BufRead + Send>>;
 
     /// Opens an object of so many bytes for one who reads it as a training loop does: it comes by one request, from its beginning, and no more
     /// of it is under way than fits into a small buffer.
     fn stream(&self, name: &str, bytes: u64) -> Result<Box<dyn Read + Send>> {
         let _ = bytes;
-        self.open(name)
+        Ok(self.open(name)?)
     }
 
     /// The same as [`Source::drop_cached`].

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 
 use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 
+use crate::base::checksum::SCAN_BYTES;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::text::show;
 use crate::store::local::cached::drop_cached;
@@ -79,11 +80,11 @@ impl Sink for LocalSink {
         Ok(buffer.into())
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
+    fn open(&self, name: &str) -> Result<Box<dyn BufRead + Send>> {
         let fail = |error| Error::io(self.destination.label(name), error);
         let file = File::open(self.destination.path(name)?).map_err(fail)?;
         let _ = fadvise(&file, 0, None, Advice::Sequential);
-        Ok(Box::new(file))
+        Ok(Box::new(BufReader::with_capacity(SCAN_BYTES, file)))
     }
 
     fn drop_cached(&self, name: &str) -> Result<Option<Dropped>> {

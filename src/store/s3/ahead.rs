@@ -1,7 +1,7 @@
 //! Reading a large object from its beginning: ranges of it are under way ahead of the reader.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
 use crate::base::buffer::{Buffer, Buffers};
@@ -93,21 +93,32 @@ impl AheadReader {
     }
 }
 
-impl Read for AheadReader {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+impl BufRead for AheadReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.at == self.current.len() {
             let used = std::mem::take(&mut self.current);
             self.buffers.give_back(used);
             self.at = 0;
             self.top_up();
             let Some(pending) = self.started.pop_front() else {
-                return Ok(0);
+                break;
             };
             self.current = pending.wait().map_err(io::Error::other)?;
         }
-        let n = out.len().min(self.current.len() - self.at);
-        out[..n].copy_from_slice(&self.current[self.at..self.at + n]);
-        self.at += n;
+        Ok(&self.current[self.at..])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+}
+
+impl Read for AheadReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let piece = self.fill_buf()?;
+        let n = out.len().min(piece.len());
+        out[..n].copy_from_slice(&piece[..n]);
+        self.consume(n);
         Ok(n)
     }
 }

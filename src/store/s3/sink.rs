@@ -1,7 +1,7 @@
 //! A dataset in a bucket, as a [`Sink`].
 
 use std::fmt;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -197,7 +197,7 @@ impl Sink for S3Sink {
         }
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
+    fn open(&self, name: &str) -> Result<Box<dyn BufRead + Send>> {
         let head = self
             .head(name)?
             .ok_or_else(|| Error::failed(format!("{self}/{name}: no such object")))?;

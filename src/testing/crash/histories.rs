@@ -4,7 +4,7 @@
 //! `SHARDPACK_HISTORIES=N` so many.
 
 use std::collections::{BTreeSet, HashSet};
-use std::io::Read;
+use std::io::BufRead;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -716,7 +716,7 @@ impl Sink for Shop<'_> {
         not_asked()
     }
 
-    fn open(&self, _: &str) -> Result<Box<dyn Read + Send>> {
+    fn open(&self, _: &str) -> Result<Box<dyn BufRead + Send>> {
         not_asked()
     }
 

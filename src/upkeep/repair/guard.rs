@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -195,7 +195,7 @@ impl Sink for Guard<'_> {
         self.sink.range(name, offset, length)
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>> {
+    fn open(&self, name: &str) -> Result<Box<dyn BufRead + Send>> {
         self.sink.open(name)
     }
 

@@ -213,7 +213,7 @@ impl Repairer<'_> {
 
     /// Whether a shard of the right length is what the manifest says, by reading all of it.
     fn is_intact(&self, shard: &ShardEntry) -> Result<bool> {
-        let read = Scanner::new(self.sink.open(&shard.name)?).drain();
+        let read = Scanner::over(self.sink.open(&shard.name)?).drain();
         let (bytes, crc32) = read.map_err(|error| Error::io(&shard.name, error))?;
         Ok((bytes, crc_text(crc32)) == (shard.bytes, shard.crc32.clone()))
     }

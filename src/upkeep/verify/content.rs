@@ -71,7 +71,7 @@ fn check_packed(
     };
     let compress = manifest.recipe.compress;
     if compress == Compression::None {
-        return compare(&mut Scanner::new(raw)).map_err(failed);
+        return compare(&mut Scanner::over(raw)).map_err(failed);
     }
     let raw = Raw::new(raw);
     let mut scanner = Scanner::new(unpack(compress, raw.clone(), record.unpacked_bytes())?);

@@ -100,7 +100,7 @@ fn samples_crc32(verification: &Verifier<'_>, name: &str) -> Result<Option<u32>>
         (Level::Head, StoredChecksum::Crc32(crc32)) => Some(crc32),
         (Level::Head, StoredChecksum::Unknown) => None,
         _ => {
-            let read = Scanner::new(sink.open(name)?).drain();
+            let read = Scanner::over(sink.open(name)?).drain();
             Some(read.map_err(|error| Error::io(name, error))?.1)
         }
     })

@@ -35,7 +35,7 @@ pub(super) fn check(
                 &mut findings,
             )?
         }
-        None => Scanner::new(verification.open(&shard.name)?)
+        None => Scanner::over(verification.open(&shard.name)?)
             .drain()
             .map_err(|error| Error::io(&shard.name, error))?,
     };

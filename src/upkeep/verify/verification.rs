@@ -1,6 +1,6 @@
 //! What a verification is asked, what it answers, and how its work is spread over threads.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
@@ -165,9 +165,21 @@ impl Verifier<'_> {
 
 /// Counts what is read of a shard and ends the reading when the run is to stop.
 pub(super) struct CountedReader<'a> {
-    inner: Box<dyn Read + Send>,
+    inner: Box<dyn BufRead + Send>,
     counters: &'a Counters,
     stop: Stop,
+}
+
+impl BufRead for CountedReader<'_> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        self.stop.check().map_err(std::io::Error::other)?;
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.counters.read(bytes as u64);
+        self.inner.consume(bytes);
+    }
 }
 
 impl Read for CountedReader<'_> {
