@@ -8,9 +8,9 @@ use crate::base::error::Result;
 use crate::base::image::thumbnail;
 use crate::base::signal::Stop;
 use crate::model::record::{Remark, SampleRecord};
-use crate::model::sample::{Field, FilePath};
+use crate::model::sample::FilePath;
 use crate::report::page::LISTED;
-use crate::store::{Source, at_once};
+use crate::store::{Source, at_once, whole};
 use crate::upkeep::content::pick;
 use crate::upkeep::places::{Place, Shelf};
 
@@ -77,27 +77,13 @@ pub(super) fn skipped(
 ) -> Result<Vec<Picture>> {
     let pictures = remarks.iter().take(LISTED).map(|remark| {
         stop.check()?;
-        let file = file_of(source, remark);
+        // As it is now, whatever it was when it was skipped.
+        let path = FilePath::try_from(remark.path.clone()).ok();
+        let file = path.and_then(|path| whole(source, path, FILE_BYTES).ok()?);
         let jpeg = file.and_then(|file| thumbnail(&file, SIDE, DECODE_BYTES).ok());
         Ok((remark.key.clone(), jpeg))
     });
     pictures.collect()
-}
-
-/// A file of the source as it is now, whatever it was when it was skipped; none if it is gone or too large.
-fn file_of(source: &dyn Source, remark: &Remark) -> Option<Vec<u8>> {
-    let path = FilePath::try_from(remark.path.clone()).ok()?;
-    let (size, version) = source.look(&path).ok()??;
-    let field = Field {
-        name: String::new(),
-        path,
-        size,
-        version,
-        content: None,
-    };
-    let small = size <= FILE_BYTES;
-    let content = small.then(|| source.start(&field).wait())?.ok()?;
-    Some(content.to_vec())
 }
 
 /// Pictures as a page shows them.

@@ -33,7 +33,7 @@ use crate::store::contents::WithContents;
 pub(crate) use archive::{LeftOut, counted_directory, unpacks_in_memory};
 pub use options::S3Options;
 pub(crate) use parallel::at_once;
-pub(crate) use ranges::{PIECE_BYTES, Ranges, in_pieces};
+pub(crate) use ranges::{PIECE_BYTES, Ranges, in_pieces, whole};
 
 #[cfg(test)]
 pub(crate) use local::{Step, Steps};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::base::buffer::Buffer;
 use crate::base::error::Result;
 use crate::base::units::STREAM_ABOVE_BYTES;
-use crate::model::sample::Field;
+use crate::model::sample::{Field, FilePath};
 use crate::store::{Sink, Source};
 
 /// Bytes asked for at once by [`Ranges`].
@@ -34,6 +34,25 @@ pub(crate) fn in_pieces(
         offset += length;
     }
     Ok(())
+}
+
+/// A file of a source as it is now, planned or not; `None` if there is none, or one of more than `most_bytes`.
+pub(crate) fn whole(
+    source: &dyn Source,
+    path: FilePath,
+    most_bytes: u64,
+) -> Result<Option<Buffer>> {
+    let Some((size, version)) = source.look(&path)?.filter(|(size, _)| *size <= most_bytes) else {
+        return Ok(None);
+    };
+    let field = Field {
+        name: String::new(),
+        path,
+        size,
+        version,
+        content: None,
+    };
+    source.start(&field).wait().map(Some)
 }
 
 /// Reads the bytes `at..end` of an object, a piece of at most 8 MiB at a time, which is what it holds.

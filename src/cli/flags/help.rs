@@ -216,7 +216,7 @@ shardpack index shards --index wids            # for one reader more
         verb: "report",
         flags: &[
             "output", "run", "source", "jobs", "memory", "json", "summary", "log", "quiet",
-            "verbose", "profile",
+            "profile",
         ],
         examples: "\
 shardpack report shards                        # to report.html

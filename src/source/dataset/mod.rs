@@ -22,10 +22,10 @@ use crate::model::listing::{Dir, Listing};
 use crate::model::manifest::{MANIFEST, MANIFEST_KIND, Manifest, ShardEntry};
 use crate::model::recipe::Arrangement;
 use crate::model::record::ShardRecord;
-use crate::model::sample::{Archive, Field, FilePath};
+use crate::model::sample::{Archive, FilePath};
 use crate::model::selection::Derivation;
 use crate::source::samples::is_image;
-use crate::store::{Source, at_once};
+use crate::store::{Source, at_once, whole};
 
 use contents::Contents;
 pub(super) use scan::scan_dataset;
@@ -120,20 +120,7 @@ fn find(source: &dyn Source, layout: Option<Arrangement>) -> Result<Option<Publi
 /// The content of a file; `None` if there is none of this name.
 fn read(source: &dyn Source, name: &str) -> Result<Option<Bytes>> {
     let path = FilePath::below(b"", name.as_bytes());
-    let Some((size, version)) = source.look(&path)? else {
-        return Ok(None);
-    };
-    let field = Field {
-        name: String::new(),
-        path,
-        size,
-        version,
-        content: None,
-    };
-    let buffer = source.start(&field).wait()?;
-    let content = Bytes::copy_from_slice(&buffer);
-    source.recycle(buffer);
-    Ok(Some(content))
+    Ok(whole(source, path, u64::MAX)?.map(Bytes::from))
 }
 
 impl Published {
