@@ -47,6 +47,19 @@ impl Location {
     }
 }
 
+/// Adds a key as URLs and headers have it: what is not plain there as `%` and two digits a byte.
+pub(super) fn encode_key(key: &str, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in key.as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+            out.extend(['%', char::from(digits[0]), char::from(digits[1])]);
+        }
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{S3_SCHEME}{}", self.bucket)?;

@@ -10,11 +10,11 @@ use http::header::HeaderValue;
 use super::dial::Dialer;
 use super::route::Route;
 use super::sign::Scope;
+use crate::store::s3::location::encode_key;
 use crate::store::s3::trouble::{Cause, RequestError};
 
 /// The signature that is known here.
 const SIGV4: &str = "sigv4";
-const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
 /// What decides where a bucket is besides its name.
 pub(in crate::store::s3) struct Rules {
@@ -43,14 +43,7 @@ impl Place {
         let mut url = String::with_capacity(self.url.len() + 1 + key.len() + 16);
         url.push_str(&self.url);
         url.push('/');
-        for &byte in key.as_bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-                url.push(char::from(byte));
-            } else {
-                let digits = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
-                url.extend(['%', char::from(digits[0]), char::from(digits[1])]);
-            }
-        }
+        encode_key(key, &mut url);
         url
     }
 

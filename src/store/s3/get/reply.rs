@@ -107,31 +107,17 @@ impl Reply {
             false => Sums::alone(),
         };
         let mut filled = 0;
-        let mut beyond = false;
-        for piece in &self.early {
-            let taken = piece.len().min(room.len() - filled);
-            room[filled..filled + taken].copy_from_slice(&piece[..taken]);
-            sums.add(&piece[..taken]);
-            filled += taken;
-            beyond |= taken < piece.len();
-        }
         while filled < room.len() {
             let end = room.len().min(filled + PIECE_BYTES);
-            let read = match self.stream.read(&mut room[filled..end]).await {
-                Ok(0) | Err(_) => {
-                    let what = format!("the answer broke off after {filled} bytes");
-                    return Err(RequestError::new(Cause::Connection, what));
-                }
-                Ok(read) => read,
-            };
-            watch::moved();
+            let read = self.some(&mut room[filled..end]).await.map_err(|_| {
+                let what = format!("the answer broke off after {filled} bytes");
+                RequestError::new(Cause::Connection, what)
+            })?;
             sums.add(&room[filled..filled + read]);
             filled += read;
         }
         let crc32 = sums.compare()?;
-        if !beyond && stays(&self.head) {
-            self.route.keep(self.stream);
-        }
+        self.end();
         Ok(crc32)
     }
 }

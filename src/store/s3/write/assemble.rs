@@ -12,7 +12,7 @@ use crate::base::checksum::crc_text;
 use crate::base::error::{Error, Kind, Result};
 use crate::base::reactor::Pending;
 use crate::store::s3::head::{Head, head};
-use crate::store::s3::location::Location;
+use crate::store::s3::location::{Location, encode_key};
 use crate::store::s3::read;
 use crate::store::s3::trouble::{Cause, RequestError};
 use crate::store::s3::write::upload::{ABORT, COMPLETE_TIMES, Completion, Upload, Whole};
@@ -206,14 +206,7 @@ fn copy_parts(
 /// A bucket and a key as the header has them that says what to copy.
 fn encoded(bucket: &str, key: &str) -> String {
     let mut text = format!("{bucket}/");
-    for byte in key.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
-                text.push(char::from(byte));
-            }
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    encode_key(key, &mut text);
     text
 }
 
