@@ -18,6 +18,7 @@ use crate::publish::readers::{
     NamedFile, export_files_again, files_of_dataset, files_of_shards, is_for_people,
 };
 use crate::publish::snapshots::later_snapshot;
+use crate::state::published::sizes_beside_shards;
 use crate::store::{Sink, StoredChecksum, at_once};
 
 /// `sha256sum -c` reads it.
@@ -248,13 +249,8 @@ fn put_shard_files(sink: &dyn Sink, manifest: &Manifest, memory: u64) -> Result<
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    // Shards of others lie anywhere.
-    let ours = files.iter().all(|file| file.name.starts_with("data/"));
-    let listed: HashSet<(String, u64)> = sink
-        .list(if ours { "data" } else { "" })?
-        .into_iter()
-        .collect();
-    let is_there = |file: &&IndexFile| listed.contains(&(file.name.clone(), file.bytes));
+    let sizes = sizes_beside_shards(sink, files.iter().map(|file| file.name.as_str()))?;
+    let is_there = |file: &&IndexFile| sizes.get(&file.name) == Some(&file.bytes);
     let wrong: Vec<&IndexFile> = files.into_iter().filter(|file| !is_there(file)).collect();
     put_again(sink, manifest, &wrong, memory)
 }

@@ -8,7 +8,7 @@ use crate::report::page::Page;
 use crate::report::sections::head::{Tile, close, open, tiles};
 use crate::report::sections::usage::pre;
 use crate::upkeep::bench::{
-    Bench, Epoch, Feeding, Readers, Training, Waiting, best, rate_text, times,
+    Bench, Epoch, Feeding, Readers, Training, Waiting, best, fastest, rate_text, times,
 };
 
 /// Characters of what is said of the whole at most.
@@ -94,14 +94,10 @@ fn figures(bench: &Bench) -> Vec<Tile> {
 fn before_and_after(page: &mut Page, bench: &Bench) {
     page.section("", "Before and after");
     page.out.table(&["", "as files", "as shards"]);
-    let fastest = |rates: &[Readers]| {
-        let (readers, _) = best(rates);
-        rates.iter().find(|at| at.readers == readers).cloned()
-    };
-    let (files, shards) = (fastest(&bench.files), fastest(&bench.shards));
+    let both = [&bench.files, &bench.shards].map(|rates| fastest(rates));
     let mut row = |name: &str, of: &dyn Fn(&Readers) -> String| {
-        let cell = |at: &Option<Readers>| at.as_ref().map_or("–".to_owned(), of);
-        page.out.row(name, &[cell(&files), cell(&shards)]);
+        let cells = both.map(|at| at.map_or("–".to_owned(), of));
+        page.out.row(name, &cells);
     };
     row("images a second", &|at| {
         rate_text(at.rate.images_per_second)
@@ -220,8 +216,7 @@ fn waits(page: &mut Page, bench: &Bench) {
         ("samples of shards", &bench.random),
         ("beginnings of shards", &bench.shards),
     ] {
-        let (readers, _) = best(rates);
-        if let Some(at) = rates.iter().find(|at| at.readers == readers) {
+        if let Some(at) = fastest(rates) {
             distribution(page, name, at);
         }
     }

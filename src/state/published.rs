@@ -1,5 +1,7 @@
 //! What is published in a destination: its manifest, and the index of each shard.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use crate::base::checksum::crc_text;
@@ -77,6 +79,19 @@ pub(crate) fn require_index(entry: &ShardEntry, sink: &dyn Sink) -> Result<Bytes
             ),
         )
     })
+}
+
+/// Sizes in bytes of the objects where these shards, or files beside them, lie; by name.
+pub(crate) fn sizes_beside_shards<'n>(
+    sink: &dyn Sink,
+    mut names: impl Iterator<Item = &'n str>,
+) -> Result<HashMap<String, u64>> {
+    // Shards of others lie anywhere.
+    let place = match names.all(|name| name.starts_with("data/")) {
+        true => "data",
+        false => "",
+    };
+    Ok(sink.list(place)?.into_iter().collect())
 }
 
 /// What an index says, if it is as it was published; `None` if it is gone, and damage if it is another.

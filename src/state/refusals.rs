@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::text::show;
+use crate::base::units::bytes_text;
 use crate::model::manifest::{STATE, snapshot_name};
 use crate::model::version;
 use crate::state::claims::stored;
@@ -10,6 +11,18 @@ use crate::store::Sink;
 
 /// What a copy that is not finished is to be; gone when it is.
 pub(crate) const COPY: &str = "_shardpack/copy.json";
+
+/// Refuses to write so many bytes where the destination says that it has no room for them.
+pub(crate) fn refuse_without_room(sink: &dyn Sink, needed: u64) -> Result<()> {
+    match sink.free_bytes() {
+        Some(free) if needed > free => Err(Error::failed(format!(
+            "{sink}: {} are to be written, and {} are free, nothing was written: free some space, or choose another destination",
+            bytes_text(needed),
+            bytes_text(free)
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// Refuses a destination that a later version of this program wrote to, before anything in it is changed: by its manifest, by the snapshot
 /// after that, and by the plan that was claimed last, published or not. What is damaged there is left to whoever needs it.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::given::given;
 use crate::base::error::{Error, Result};
 use crate::base::units::parse_percent;
 use crate::cli::flags as cli;
@@ -83,12 +84,8 @@ pub(crate) fn policy(args: &cli::PolicyArgs) -> Result<Policy> {
 }
 
 /// The indexes asked for, each once.
-pub(crate) fn index_names(given: &[String]) -> Vec<String> {
-    let mut names: Vec<String> = given
-        .iter()
-        .filter(|name| !name.is_empty())
-        .cloned()
-        .collect();
+pub(crate) fn index_names(names: &[String]) -> Vec<String> {
+    let mut names = given(names);
     names.sort();
     names.dedup();
     names
@@ -174,14 +171,6 @@ pub(crate) fn verify_scope(args: &cli::VerifyArgs, level: Level) -> Result<Verif
 
 /// What of a dataset to copy.
 pub(crate) fn copy(args: &cli::CopyArgs) -> Result<CopyScope> {
-    // An empty environment twin says nothing.
-    let given = |names: &[String]| -> Vec<String> {
-        names
-            .iter()
-            .filter(|name| !name.is_empty())
-            .cloned()
-            .collect()
-    };
     let part = args.shards.as_deref().filter(|text| !text.is_empty());
     if args.shard_size == Some(0) {
         return Err(Error::usage("--shard-size 0: give a size, for example 1GB"));

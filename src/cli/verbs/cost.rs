@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::base::error::{Error, Kind, Result};
+use crate::base::error::Result;
 use crate::base::units::{STREAM_ABOVE_BYTES, bytes_text, count_text, counted, seconds_text};
 use crate::cli::settings::{Estimate, Price, Running};
 use crate::model::recipe::Compression;
 use crate::model::sample::Field;
 use crate::plan::draft::Draft;
 use crate::plan::value::Plan;
+use crate::state::refusals::refuse_without_room;
 use crate::store::{Sink, Source, at_once, in_pieces};
 
 /// Speeds that an estimate assumes where none is measured: a local disk, and one request of an object store.
@@ -161,15 +162,5 @@ pub(super) fn check_room(sink: &dyn Sink, plan: &Plan, shards: &[usize]) -> Resu
         return Ok(());
     }
     let needed: u64 = shards.iter().map(|&shard| plan.shards[shard].bytes).sum();
-    match sink.free_bytes() {
-        Some(free) if needed > free => Err(Error::new(
-            Kind::Failed,
-            format!(
-                "{sink}: {} are to be written, and {} are free, nothing was written: free some space, or choose another destination",
-                bytes_text(needed),
-                bytes_text(free)
-            ),
-        )),
-        _ => Ok(()),
-    }
+    refuse_without_room(sink, needed)
 }

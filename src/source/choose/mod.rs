@@ -65,6 +65,14 @@ fn is_within(place: u64, billionths: u32) -> bool {
     u128::from(place) * u128::from(Share::WHOLE) < u128::from(billionths) << 64
 }
 
+/// Leaves the samples whose image has at least and at most so many bytes.
+fn by_bytes(scan: &mut Scan, least: Option<u64>, most: Option<u64>) {
+    let is_in = |bytes: u64| {
+        least.is_none_or(|least| bytes >= least) && most.is_none_or(|most| bytes <= most)
+    };
+    scan.retain(|scan, entry| scan.image_bytes(entry).is_none_or(is_in));
+}
+
 impl Choice<'_> {
     /// Leaves in the scan what is chosen; says what was.
     ///
@@ -112,12 +120,12 @@ impl Choice<'_> {
             self.by_split(scan)?;
             step(scan, words("--split"))?;
         }
-        for (flag, is_given) in [
-            ("--min-bytes", selection.min_bytes.is_some()),
-            ("--max-bytes", selection.max_bytes.is_some()),
+        for (flag, least, most) in [
+            ("--min-bytes", selection.min_bytes, None),
+            ("--max-bytes", None, selection.max_bytes),
         ] {
-            if is_given {
-                self.by_bytes(scan, flag);
+            if least.or(most).is_some() {
+                by_bytes(scan, least, most);
                 step(scan, words(flag))?;
             }
         }
@@ -246,17 +254,6 @@ impl Choice<'_> {
             list(&mut there.take(NAMED)),
             and_more("    ", known.len() as u64, NAMED),
         )))
-    }
-
-    fn by_bytes(&self, scan: &mut Scan, flag: &str) {
-        let (least, most) = match flag {
-            "--min-bytes" => (self.selection.min_bytes, None),
-            _ => (None, self.selection.max_bytes),
-        };
-        let is_in = |bytes: u64| {
-            least.is_none_or(|least| bytes >= least) && most.is_none_or(|most| bytes <= most)
-        };
-        scan.retain(|scan, entry| scan.image_bytes(entry).is_none_or(is_in));
     }
 
     fn by_fraction(&self, scan: &mut Scan, fraction: Share) {

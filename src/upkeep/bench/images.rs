@@ -263,6 +263,7 @@ fn chosen(all: impl Iterator<Item = At>, count: u64, rng: &mut Rng) -> Vec<At> {
 }
 
 /// Images to be read one by one.
+#[derive(Clone)]
 pub(crate) struct Files {
     source: Arc<dyn Source>,
     listing: Arc<Listing>,
@@ -290,18 +291,6 @@ impl Files {
             size: file.size,
             version: file.version(),
             content: None,
-        }
-    }
-}
-
-impl Clone for Files {
-    fn clone(&self) -> Self {
-        Self {
-            source: Arc::clone(&self.source),
-            listing: Arc::clone(&self.listing),
-            images: Arc::clone(&self.images),
-            end: self.end,
-            next: Arc::clone(&self.next),
         }
     }
 }

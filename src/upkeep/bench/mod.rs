@@ -26,7 +26,9 @@ pub(crate) use load::{Around, Percentiles, Rate};
 use queue::Queue;
 pub(crate) use queue::{Pace, Waiting};
 pub(crate) use shards::{BLOCK_BYTES, Shards};
-pub(crate) use verdict::{Feeding, Limit, Verdict, best, rate_text, times, verdict, waiting_text};
+pub(crate) use verdict::{
+    Feeding, Limit, Verdict, best, fastest, rate_text, times, verdict, waiting_text,
+};
 
 /// Bytes that a measurement of streams may take, as a multiple of another's: each shard's beginning costs time that does not count in a long one.
 const WEIGHT_OF_STREAMS: u64 = 4;

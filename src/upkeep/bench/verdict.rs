@@ -44,12 +44,22 @@ pub(crate) struct Verdict {
     pub(crate) limit: Limit,
 }
 
-/// The number of readers that were fastest, and their images a second.
-pub(crate) fn best(rates: &[Readers]) -> (usize, f64) {
+/// The readers that were fastest, the fewest of those; none if none got anything.
+pub(crate) fn fastest(rates: &[Readers]) -> Option<&Readers> {
     rates
         .iter()
-        .map(|at| (at.readers, at.rate.images_per_second))
-        .fold((0, 0.0), |best, at| if at.1 > best.1 { at } else { best })
+        .filter(|at| at.rate.images_per_second > 0.0)
+        .reduce(
+            |best, at| match at.rate.images_per_second > best.rate.images_per_second {
+                true => at,
+                false => best,
+            },
+        )
+}
+
+/// Their number, and their images a second.
+pub(crate) fn best(rates: &[Readers]) -> (usize, f64) {
+    fastest(rates).map_or((0, 0.0), |at| (at.readers, at.rate.images_per_second))
 }
 
 /// From how many readers on it is enough, in words: between two numbers of readers that were measured in proportion; none if it never was.

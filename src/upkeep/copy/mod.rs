@@ -11,7 +11,7 @@ mod selection;
 mod target;
 mod transfer;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::base::signal::Stop;
 use crate::base::text::hex;
-use crate::base::units::{bytes_text, counted};
+use crate::base::units::counted;
 use crate::format::Finding;
 use crate::model::counters::Counters;
 use crate::model::manifest::{Manifest, SNAPSHOT_DIR, ShardEntry, SplitEntry, snapshot_number};
@@ -27,14 +27,14 @@ use crate::model::recipe::Cut;
 use crate::model::selection::Derivation;
 use crate::publish::commit::{commit_copy, export_copy};
 use crate::state::done::footer;
-use crate::state::published::{load, require_text};
-use crate::state::refusals::COPY;
+use crate::state::published::{load, require_text, sizes_beside_shards};
+use crate::state::refusals::{COPY, refuse_without_room};
 use crate::store::{Sink, at_once};
 use crate::upkeep::copy::companions::{copy_files, copy_plans};
 use crate::upkeep::copy::destination::Found;
 use crate::upkeep::copy::target::{Target, as_they_are, joined};
 use crate::upkeep::copy::transfer::{bring, look};
-use crate::upkeep::verify::{Level, Portion, Verifier};
+use crate::upkeep::verify::Verifier;
 
 pub(crate) use crate::upkeep::copy::selection::Selection;
 pub(crate) use crate::upkeep::copy::transfer::Moved;
@@ -193,7 +193,7 @@ pub(crate) fn copy(run: &Copy<'_>) -> Result<Copied> {
     let lacking: Vec<&Target<'_>> = lacking.map(|(target, _)| target).collect();
     run.refuse_missing(&lacking)?;
     let bytes = lacking.iter().map(|target| target.entry.bytes).sum();
-    run.refuse_without_room(bytes)?;
+    refuse_without_room(run.to, bytes)?;
     if run.dry_run {
         let moved = Moved {
             there: targets.len() - lacking.len(),
@@ -323,15 +323,11 @@ impl Copy<'_> {
 
     /// Refuses to begin where shards of the source are not there, or of another length.
     fn refuse_missing(&self, lacking: &[&Target<'_>]) -> Result<()> {
-        let parts = || lacking.iter().flat_map(|target| &target.parts);
-        let place = match parts().all(|part| part.name.starts_with("data/")) {
-            true => "data",
-            false => "",
-        };
         if lacking.is_empty() {
             return Ok(());
         }
-        let sizes: HashMap<String, u64> = self.from.list(place)?.into_iter().collect();
+        let parts = || lacking.iter().flat_map(|target| &target.parts);
+        let sizes = sizes_beside_shards(self.from, parts().map(|part| part.name.as_str()))?;
         let wrong: Vec<String> = parts()
             .filter(|part| sizes.get(&part.name) != Some(&part.bytes))
             .map(|part| match sizes.get(&part.name) {
@@ -352,19 +348,6 @@ impl Copy<'_> {
                     self.from.word()
                 ),
             ))),
-        }
-    }
-
-    /// Refuses to write so many bytes where the destination says that it has no room for them.
-    fn refuse_without_room(&self, needed: u64) -> Result<()> {
-        match self.to.free_bytes() {
-            Some(free) if needed > free => Err(Error::failed(format!(
-                "{}: {} are to be written, and {} are free, nothing was written: free some space, or choose another destination",
-                self.to,
-                bytes_text(needed),
-                bytes_text(free)
-            ))),
-            _ => Ok(()),
         }
     }
 
@@ -440,16 +423,7 @@ impl Copy<'_> {
                 .shards
                 .retain(|shard| names.contains(shard.name.as_str()));
         }
-        let verifier = Verifier {
-            sink: self.from,
-            level: Level::Data,
-            against: None,
-            portion: Portion::ALL,
-            jobs: self.jobs,
-            window_bytes: 0,
-            counters: self.counters,
-            stop: self.stop,
-        };
+        let verifier = Verifier::of_data(self.from, self.jobs, self.counters, self.stop);
         Ok(verifier.run(&manifest)?.findings)
     }
 }

@@ -3,20 +3,19 @@
 //! A shard is there when its index is: that is written when the shard is durable, as after packing. So a run that goes on reads no shard again
 //! that an earlier one copied; where the store keeps a checksum of its own, that is asked for too.
 
-use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, Write};
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::checksum::{Digest, crc_from_text, crc_text};
 use crate::base::error::{Error, Kind, Result, unless_damaged};
 use crate::model::manifest::ShardEntry;
 use crate::model::record::Footer;
-use crate::state::published::require_index;
+use crate::state::published::{require_index, sizes_beside_shards};
 use crate::store::{Assembled, Sink, StoredChecksum, at_once};
 use crate::upkeep::copy::Copy;
 use crate::upkeep::copy::target::Target;
 
-/// Bytes that are read and written at once.
+/// Bytes that are summed and written at once at most.
 const PASSED_BYTES: usize = 1 << 20;
 
 /// Length and CRC-32 of an index file.
@@ -45,14 +44,8 @@ pub(super) fn look(
     targets: &[Target<'_>],
     plan: &str,
 ) -> Result<Vec<Option<IndexSum>>> {
-    // Shards of others lie anywhere.
-    let is_ours = |target: &Target<'_>| target.entry.name.starts_with("data/");
-    let place = if targets.iter().all(is_ours) {
-        "data"
-    } else {
-        ""
-    };
-    let sizes: HashMap<String, u64> = run.to.list(place)?.into_iter().collect();
+    let names = targets.iter().map(|target| target.entry.name.as_str());
+    let sizes = sizes_beside_shards(run.to, names)?;
     at_once(run.to.requests(), targets, |target| {
         run.stop.check()?;
         let entry = &target.entry;
@@ -210,7 +203,6 @@ impl Bringing<'_> {
 fn pass_shard<'a>(run: &Copy<'_>, target: &Target<'a>) -> Result<Option<(&'a ShardEntry, String)>> {
     let entry = &target.entry;
     let mut out = Digest::new(run.to.create(&entry.name, entry.bytes)?, false);
-    let mut buffer = vec![0; PASSED_BYTES];
     for (at, &part) in target.parts.iter().enumerate() {
         let opened = run.from.open(&part.name);
         let mut reader = opened.map_err(|error| run.explained(error))?;
@@ -219,26 +211,28 @@ fn pass_shard<'a>(run: &Copy<'_>, target: &Target<'a>) -> Result<Option<(&'a Sha
         let mut sum = crc32fast::Hasher::new();
         loop {
             run.stop.check()?;
-            let n = match reader.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(n) => n,
+            let piece = match reader.fill_buf() {
+                Ok([]) => break,
+                Ok(piece) => &piece[..piece.len().min(PASSED_BYTES)],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(run.explained(Error::io(&part.name, error))),
             };
+            let n = piece.len();
             let taken = left.min(n as u64) as usize;
             let written = match taken == n {
                 // Of a part that goes whole nothing is summed twice.
                 true => {
-                    let crc32 = crc32fast::hash(&buffer[..n]);
+                    let crc32 = crc32fast::hash(piece);
                     sum.combine(&crc32fast::Hasher::new_with_initial_len(crc32, n as u64));
-                    out.write_summed(&buffer[..n], crc32)
+                    out.write_summed(piece, crc32)
                 }
                 false => {
-                    sum.update(&buffer[..n]);
-                    out.write_all(&buffer[..taken])
+                    sum.update(piece);
+                    out.write_all(&piece[..taken])
                 }
             };
             written.map_err(|error| Error::io(format!("{}/{}", run.to, entry.name), error))?;
+            reader.consume(n);
             left -= taken as u64;
             bytes += n as u64;
             run.counters.read(n as u64);

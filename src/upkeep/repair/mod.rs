@@ -30,7 +30,7 @@ use crate::publish::companions::SUMS;
 use crate::state::published::read_record;
 use crate::store::Sink;
 use crate::upkeep::repair::guard::Guard;
-use crate::upkeep::verify::{Level, Portion, Report, Verifier};
+use crate::upkeep::verify::{Report, Verifier};
 
 pub(crate) use crate::upkeep::repair::source::{FindOrigin, Origin, SourceFiles};
 
@@ -84,17 +84,7 @@ struct ShardDamage<'m> {
 impl Repairer<'_> {
     /// What is damaged, by verifying all of it.
     pub(crate) fn look(&self, manifest: &Manifest) -> Result<Report> {
-        Verifier {
-            sink: self.sink,
-            level: Level::Data,
-            against: None,
-            portion: Portion::ALL,
-            jobs: self.jobs,
-            window_bytes: 0,
-            counters: self.counters,
-            stop: self.stop,
-        }
-        .run(manifest)
+        Verifier::of_data(self.sink, self.jobs, self.counters, self.stop).run(manifest)
     }
 
     /// Mends what a verification found. `files` are the source's, for what a shard has lost; `origin` gives the plan of shards whose

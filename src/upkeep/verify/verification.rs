@@ -110,6 +110,27 @@ pub(crate) struct Verifier<'a> {
     pub stop: &'a Stop,
 }
 
+impl<'a> Verifier<'a> {
+    /// One that looks at all of a dataset without its source.
+    pub(crate) fn of_data(
+        sink: &'a dyn Sink,
+        jobs: usize,
+        counters: &'a Counters,
+        stop: &'a Stop,
+    ) -> Self {
+        Self {
+            sink,
+            level: Level::Data,
+            against: None,
+            portion: Portion::ALL,
+            jobs,
+            window_bytes: 0,
+            counters,
+            stop,
+        }
+    }
+}
+
 impl Verifier<'_> {
     /// Calls `work` for 0..count on several threads until it is done or the time is over, and gives how many were begun. The first
     /// error ends it.
