@@ -176,6 +176,16 @@ fn flags_of_other_tools_are_answered_with_ours() {
         refused.exits(2).says(&["tip: ", ours]);
         assert!(!refused.err.contains("similar argument"), "{}", refused.err);
     }
+    // Only flags that the verb has.
+    for (verb, typed, ours, not) in [
+        ("bench", "--threads", "--concurrency", "--jobs"),
+        ("copy", "--output", "without a flag", "-o DST"),
+        ("publish", "--force", "--force", "--full"),
+    ] {
+        let refused = run(&mut shardpack(&[verb, "a", typed]));
+        refused.exits(2).says(&[typed, ours]);
+        assert!(!refused.err.contains(not), "{}", refused.err);
+    }
     run(&mut shardpack(&["list", "b"])).exits(2).says(&["'ls'"]);
     run(&mut shardpack(&["convert", "a", "b", "--ordr", "listed"]))
         .exits(2)

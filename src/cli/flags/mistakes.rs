@@ -13,20 +13,37 @@ use clap::parser::ValueSource;
 
 use crate::base::text::quoted;
 
-/// Flags of other tools, and how the same is said here.
-const FLAGS: [(&[&str], &str); 18] = [
+/// What other tools call the number of things that are done at once.
+const AT_ONCE: &[&str] = &[
+    "--threads",
+    "--num-threads",
+    "--num-workers",
+    "--workers",
+    "--processes",
+    "--parallel",
+    "--concurrency",
+    "--cores",
+];
+/// What other tools call the place where something goes.
+const PLACES: &[&str] = &[
+    "--output",
+    "--out",
+    "--output-dir",
+    "--output-folder",
+    "--dst",
+    "--dest",
+    "--destination",
+];
+
+/// Flags of other tools, and how the same is said here: the first of a verb that has all the flags it speaks of.
+const FLAGS: [(&[&str], &str); 20] = [
     (
-        &[
-            "--threads",
-            "--num-threads",
-            "--num-workers",
-            "--workers",
-            "--processes",
-            "--parallel",
-            "--concurrency",
-            "--cores",
-        ],
+        AT_ONCE,
         "`-j N` (`--jobs N`) is how many shards are made at once, `--reads N` how many files are read at once",
+    ),
+    (
+        AT_ONCE,
+        "`--concurrency 1,8,32` is how many readers there are at once, one number after the other",
     ),
     (
         &["--force", "--overwrite", "--rebuild", "--clobber"],
@@ -70,17 +87,10 @@ const FLAGS: [(&[&str], &str); 18] = [
         &["--num-shards", "--nshards"],
         "`--shards N` is the number of shards of each split",
     ),
+    (PLACES, "the destination is the last argument, or `-o DST`"),
     (
-        &[
-            "--output",
-            "--out",
-            "--output-dir",
-            "--output-folder",
-            "--dst",
-            "--dest",
-            "--destination",
-        ],
-        "the destination is the last argument, or `-o DST`",
+        PLACES,
+        "places are arguments without a flag: `shardpack help VERB` has their order",
     ),
     (
         &["--input", "--src", "--input-dir", "--data-dir", "--root"],
@@ -251,7 +261,12 @@ pub(super) fn explained(mut error: Error, command: &Command, words: &[OsString])
         ErrorKind::UnknownArgument => {
             let flag = text(&error, ContextKind::InvalidArg);
             let flag = flag.as_deref().and_then(|flag| flag.split('=').next());
-            let known = flag.and_then(|flag| FLAGS.iter().find(|(names, _)| names.contains(&flag)));
+            let verb = verb_of(command, words);
+            let fits = |tip: &str| verb.is_none_or(|verb| has_all(verb, tip));
+            let known = flag.and_then(|flag| {
+                let mut known = FLAGS.iter().filter(|(names, _)| names.contains(&flag));
+                known.find(|(_, tip)| fits(tip))
+            });
             if let Some((_, tip)) = known {
                 error.remove(ContextKind::SuggestedArg);
                 error.remove(ContextKind::Usage);
@@ -289,8 +304,7 @@ pub(super) fn explained(mut error: Error, command: &Command, words: &[OsString])
 
 /// The variable that a flag's value came from, if it was not typed.
 fn variable_of(long: &str, command: &Command, words: &[OsString]) -> Option<String> {
-    let mut verbs = command.get_subcommands();
-    let verb = verbs.find(|verb| words.iter().any(|word| is_called(verb, word)))?;
+    let verb = verb_of(command, words)?;
     let name = long.strip_prefix("--")?;
     let mut flags = verb.get_arguments();
     let flag = flags.find(|flag| flag.get_long() == Some(name))?;
@@ -302,6 +316,26 @@ fn variable_of(long: &str, command: &Command, words: &[OsString]) -> Option<Stri
     };
     let is_set = env::var_os(variable).is_some_and(|value| !value.is_empty());
     (is_set && !words.iter().any(is_typed)).then(|| variable.to_string_lossy().into_owned())
+}
+
+/// The verb of a command line.
+fn verb_of<'c>(command: &'c Command, words: &[OsString]) -> Option<&'c Command> {
+    let mut verbs = command.get_subcommands();
+    verbs.find(|verb| words.iter().any(|word| is_called(verb, word)))
+}
+
+/// Whether a verb has all the flags that are quoted in a text, and they do something there.
+fn has_all(verb: &Command, text: &str) -> bool {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let mut flags = quoted.filter_map(|quoted| quoted.split(' ').next());
+    flags.all(|flag| {
+        let is_it = |arg: &clap::Arg| match flag.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => arg.get_short() == flag.chars().nth(1),
+        };
+        let mut args = verb.get_arguments().filter(|arg| !arg.is_hide_set());
+        !flag.starts_with('-') || args.any(is_it)
+    })
 }
 
 /// Whether this word is the verb, or another name of it.
